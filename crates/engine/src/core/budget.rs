@@ -40,6 +40,8 @@ pub(crate) struct Budget {
     threads: u64,
     /// Smallest memtable that is frozen to free memory, in bytes.
     pub memtable_bytes_min: u64,
+    /// Bytes of frozen memtables whose flushes fail.
+    unflushable: AtomicU64,
     /// Configured limit for locks; zero: a share of the total.
     lock_bytes: AtomicU64,
     /// The pace of writers when memtables use much of their quota.
@@ -56,6 +58,7 @@ impl Budget {
             sorts: AtomicU64::new(0),
             threads: threads.max(1) as u64,
             memtable_bytes_min,
+            unflushable: AtomicU64::new(0),
             lock_bytes: AtomicU64::new(0),
             memtable_pacer: Pacer::default(),
         };
@@ -94,6 +97,23 @@ impl Budget {
     pub(crate) fn live_quota(&self, retired: u64) -> u64 {
         let quota = self.memtable_quota();
         quota.saturating_sub(retired).max(quota / 4)
+    }
+
+    /// Sets the bytes of frozen memtables whose flushes fail.
+    pub(crate) fn set_unflushable(&self, bytes: u64) {
+        self.unflushable.store(bytes, Ordering::Relaxed);
+    }
+
+    /// The use of memtables as other tables see it: memtables that cannot be flushed now count like
+    /// those that readers keep, so that they do not take up the quota.
+    pub(crate) fn without_unflushable(&self, used: MemtableUse) -> MemtableUse {
+        let unflushable = self.unflushable.load(Ordering::Relaxed);
+        let moved = unflushable.min(used.frozen).min(self.memtable_quota());
+        MemtableUse {
+            active: used.active,
+            frozen: used.frozen - moved,
+            retired: used.retired + moved,
+        }
     }
 
     /// Bytes of all memtables, also of those that readers keep, at which writers

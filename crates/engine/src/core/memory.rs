@@ -49,6 +49,7 @@ impl MemoryContext<'_> {
     pub(crate) fn measure(&self) -> MemoryUse {
         let memtables = self.cache.memtables();
         let used = memtables.used();
+        let seen = self.budget.without_unflushable(used);
         let page_cache = self.cache.statistics().bytes;
         let measured = self.heap.map(|heap| {
             let allocated = self.meter.allocated(heap) + memtables.mapped_bytes();
@@ -57,8 +58,8 @@ impl MemoryContext<'_> {
         MemoryUse {
             page_cache,
             uncached_blocks: self.cache.uncached_bytes(),
-            memtables_live: used.live(),
-            memtables_retired: used.retired,
+            memtables_live: seen.live(),
+            memtables_retired: seen.retired,
             memtables_spare: memtables.spare_bytes(),
             nodes: self.cache.blocks_in_memory().node_bytes(),
             locks: self.transactions.lock_bytes(),

@@ -63,6 +63,11 @@ impl Retry {
         self.failing.swap(false, Ordering::AcqRel)
     }
 
+    /// Whether the last attempt failed.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Acquire)
+    }
+
     pub(crate) fn failure(&self) -> Option<StorageError> {
         if !self.failing.load(Ordering::Acquire) {
             return None;

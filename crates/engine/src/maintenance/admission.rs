@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use teak_base::StorageError;
 use teak_transactions::{TransactionHandle, WaitError};
+use teak_tree::MemtableUse;
 
 /// Largest memtable, in bytes.
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
@@ -30,7 +31,9 @@ const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 /// Freezes memtables that are too large, and wakes the flushers.
 pub(crate) fn freeze_large(context: FlushContext<'_>) {
     loop {
-        let used = context.memtables().used();
+        let used = context
+            .budget
+            .without_unflushable(context.memtables().used());
         let quota = context.budget.live_quota(used.retired);
         let half = quota / 2;
         let Some((bytes, file)) = context.memtables().largest() else {
@@ -52,11 +55,22 @@ pub(crate) fn freeze_large(context: FlushContext<'_>) {
     }
 }
 
+/// The use of memtables as writers of these indexes see it. What cannot be flushed slows only the
+/// writers of tables whose flushes fail.
+fn memtable_use(context: FlushContext<'_>, indexes: &[Arc<Index>]) -> MemtableUse {
+    let used = context.memtables().used();
+    let fails = |index: &Arc<Index>| index.attempts(WorkKind::Memtables).is_failing();
+    match indexes.iter().any(fails) {
+        true => used,
+        false => context.budget.without_unflushable(used),
+    }
+}
+
 /// Whether a writer of these indexes must call [`admit`] now.
 #[inline]
 pub(crate) fn must_admit(context: FlushContext<'_>, indexes: &[Arc<Index>]) -> bool {
     let memtables = context.memtables();
-    context.budget.is_pressed(memtables.used())
+    context.budget.is_pressed(memtable_use(context, indexes))
         || memtables.largest_bytes() > MEMTABLE_BYTES_MAX
         || indexes.iter().any(|index| index.load.pressure() > 0.0)
 }
@@ -78,7 +92,7 @@ pub(crate) fn admit(
     if !context.signals.has_threads() {
         return flush_here(context, indexes);
     }
-    if context.budget.is_pressed(context.memtables().used()) {
+    if context.budget.is_pressed(memtable_use(context, indexes)) {
         delay_for(
             context,
             transaction,
@@ -131,7 +145,7 @@ impl MemtableBound<'_> {
 
 impl Bounded for MemtableBound<'_> {
     fn pressure(&self) -> f64 {
-        let used = self.context.memtables().used();
+        let used = memtable_use(self.context, self.indexes);
         let quota = self.context.budget.live_quota(used.retired);
         if used.live() >= quota || used.total() >= self.context.budget.memtable_bytes_max() {
             return 1.0;
@@ -228,7 +242,7 @@ fn flush_here(context: FlushContext<'_>, indexes: &[Arc<Index>]) -> EngineResult
     let mut has_retried = false;
     loop {
         freeze_large(context);
-        let used = context.memtables().used();
+        let used = memtable_use(context, indexes);
         let quota = context.budget.live_quota(used.retired);
         let behind = indexes.iter().find(|index| index.load.pressure() > 0.0);
         if used.live() <= quota / 4 * 3 && behind.is_none() {

@@ -188,11 +188,19 @@ impl FlushContext<'_> {
 
     /// Reports the memory of memtables after a flush may have released some.
     fn note_memory(&self) {
-        let used = self.memtables().used();
+        let used = self.budget.without_unflushable(self.memtables().used());
         let written = self.memtables().written();
         let pacer = &self.budget.memtable_pacer;
         pacer.report(Instant::now(), written, used.live());
         self.fit_page_cache();
+    }
+
+    /// Computes how much of the memtables cannot be flushed now.
+    pub(super) fn note_unflushable(&self) {
+        let indexes = self.written.live();
+        let failing = indexes.filter(|index| index.attempts(WorkKind::Memtables).is_failing());
+        let bytes = failing.map(|index| index.tree.frozen_bytes()).sum();
+        self.budget.set_unflushable(bytes);
     }
 
     /// Gives the page cache what everything else leaves of the budget. Small
@@ -260,7 +268,11 @@ impl FlushContext<'_> {
             // Frees the space of the failed job's output.
             index.tree.give_back_tail();
         }
+        let is_first = !index.attempts(kind).is_failing();
         index.attempts(kind).fail(error.clone());
+        if is_first {
+            self.note_unflushable();
+        }
     }
 
     /// Runs one flush job on this thread. `false` when there is none now.

@@ -255,6 +255,7 @@ constexpr Counter counters[] = {
     {"retained_log_bytes", &teak_engine_statistics::retained_bytes},
     {"orphan_files", &teak_engine_statistics::orphan_files},
     {"orphan_bytes", &teak_engine_statistics::orphan_bytes},
+    {"read_only_tables", &teak_engine_statistics::read_only_tables},
     {"log_bytes_used", &teak_engine_statistics::log_bytes_used},
     {"log_bytes_limit", &teak_engine_statistics::log_bytes_limit},
     {"log_slowdowns", &teak_engine_statistics::log_slowdowns},

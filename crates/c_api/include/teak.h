@@ -899,14 +899,16 @@ typedef struct teak_engine_statistics {
   uint64_t sort_bytes;
   // Bytes of dropped memtables that are kept for the next ones.
   uint64_t memtable_spare_bytes;
-  // Tables whose log records are retained until their files can be read.
+  // Tables that cannot be used until their files can be read.
   uint64_t unavailable_tables;
-  // Bytes of the retained log records.
+  // Bytes of the log records that are retained for unavailable and read-only tables.
   uint64_t retained_bytes;
   // Index files of no table that were moved to `#teak_orphans`.
   uint64_t orphan_files;
   // Bytes of these files.
   uint64_t orphan_bytes;
+  // Tables that refuse writes because a file of them fails.
+  uint64_t read_only_tables;
 } teak_engine_statistics;
 
 // Reads the statistics.

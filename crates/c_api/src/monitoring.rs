@@ -208,14 +208,16 @@ pub struct teak_engine_statistics {
     pub sort_bytes: u64,
     /// Bytes of dropped memtables that are kept for the next ones.
     pub memtable_spare_bytes: u64,
-    /// Tables whose log records are retained until their files can be read.
+    /// Tables that cannot be used until their files can be read.
     pub unavailable_tables: u64,
-    /// Bytes of the retained log records.
+    /// Bytes of the log records that are retained for unavailable and read-only tables.
     pub retained_bytes: u64,
     /// Index files of no table that were moved to `#teak_orphans`.
     pub orphan_files: u64,
     /// Bytes of these files.
     pub orphan_bytes: u64,
+    /// Tables that refuse writes because a file of them fails.
+    pub read_only_tables: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -298,6 +300,7 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             retained_bytes,
             orphan_files,
             orphan_bytes,
+            read_only_tables,
             log_bytes_used,
             log_bytes_limit,
             log_slowdowns,

@@ -33,7 +33,8 @@ fn open_files(core: &EngineCore, table: &Arc<Table>) -> EngineResult<OpenIndexes
         name: table.name().to_string(),
     };
     let slot = slot_of(&core.tables, table.id).ok_or_else(dropped)?;
-    if entry_of(&core.tables, table.id).is_some_and(|entry| entry.retained.is_some()) {
+    let entry = entry_of(&core.tables, table.id);
+    if entry.is_some_and(|entry| core.retained.is_unavailable(&entry)) {
         restore_table(core, table.id)?;
     }
     let _slot = slot.lock();

@@ -40,7 +40,7 @@ use crate::maintenance::flusher::FlushContext;
 use crate::options::EngineOptions;
 use crate::retained::{remove_unneeded, restore_all, retain};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -120,8 +120,9 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: EngineOptions) -> EngineResult<
     replay.finish()?;
     replay.leave_out_missing();
     let unavailable = std::mem::take(&mut replay.unavailable);
+    let repaired = std::mem::take(&mut replay.repaired);
     let core = into_core(replay, options, &catalogue, log, lock)?;
-    finish(&core, &unavailable)?;
+    finish(&core, &unavailable, &repaired)?;
     restore_all(&core)?;
     Ok(core)
 }
@@ -215,7 +216,11 @@ fn into_core(
 
 /// Aborts the transactions without a commit or prepare record, retains the records of unavailable
 /// tables, removes unused files, and writes the catalogue.
-fn finish(core: &EngineCore, unavailable: &BTreeMap<u64, StorageError>) -> EngineResult<()> {
+fn finish(
+    core: &EngineCore,
+    unavailable: &BTreeMap<u64, StorageError>,
+    repaired: &BTreeSet<u64>,
+) -> EngineResult<()> {
     let ids = core.transactions.ids();
     let lost = ids.unowned_below(ids.next());
     ids.abort(lost.ranges());
@@ -225,7 +230,7 @@ fn finish(core: &EngineCore, unavailable: &BTreeMap<u64, StorageError>) -> Engin
     }
     find_moved(&core.files, &mut core.tables.lock())?;
     retain(core, unavailable)?;
-    remove_unneeded(core)?;
+    remove_unneeded(core, repaired)?;
     settle_orphans(core)?;
     let records = core.counts.recovered_records.load(Ordering::Relaxed);
     if records > 0 {

@@ -1,6 +1,9 @@
-//! Log records of *unavailable* tables: those with a file that recovery needed
-//! and could not read, because it was missing or damaged.
+//! Log records of tables, in files of their own. They are retained for
+//! - *unavailable* tables: those with a file that recovery needed and could not
+//!   read, because it was missing or damaged, and
+//! - read-only tables: those with a file that cannot be written, see `read_only`.
 //!
+//! For unavailable tables:
 //! 1. Recovery replays the log for all other tables. Then it reads the log
 //!    again and writes the records of each unavailable table to a file of its
 //!    own, see `collect`. The files are synced.
@@ -21,37 +24,52 @@
 
 mod collect;
 mod file;
+mod read_only;
 mod restore;
 
 pub(crate) use self::collect::retain;
 #[cfg(feature = "fuzzing")]
 pub(crate) use self::file::{RetainedWriter, decode_retained};
+pub(crate) use self::read_only::RetainContext;
 pub(crate) use self::restore::{restore_all, restore_table};
 
 use crate::core::EngineCore;
+use crate::core::retained_files::RetainedFor;
 use crate::name::retained_table_of;
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 use teak_base::StorageResult;
 
 /// Removes retained files that the catalogue does not need, and counts the
-/// unavailable tables. Called when the engine is opened.
-pub(crate) fn remove_unneeded(core: &EngineCore) -> StorageResult<()> {
+/// unavailable tables. Those of `repaired` tables are moved aside. Called when the
+/// engine is opened.
+pub(crate) fn remove_unneeded(core: &EngineCore, repaired: &BTreeSet<u64>) -> StorageResult<()> {
     let disk = &core.files.disk;
-    let mut bytes = HashMap::new();
+    let tables: BTreeSet<u64> = {
+        let tables = core.tables.lock();
+        let retained = tables
+            .durable()
+            .filter(|(_, state)| state.entry.retained.is_some());
+        retained.map(|(id, _)| *id).collect()
+    };
+    for table in &tables {
+        // The file may be missing.
+        core.retained.add(*table, 0, RetainedFor::UnavailableTable);
+    }
     for path in disk.list(&core.files.directory)? {
         let Some(table) = retained_table_of(&path) else {
             continue;
         };
-        if core.tables.lock().is_unavailable(table) {
+        if tables.contains(&table) {
             let length = disk.open(&path).and_then(|file| file.len());
-            bytes.insert(table, length.unwrap_or(0));
+            core.retained
+                .add(table, length.unwrap_or(0), RetainedFor::UnavailableTable);
+        } else if repaired.contains(&table) {
+            let path = core.files.move_aside(&path)?;
+            let path = path.display();
+            let text = format!("log records of a repaired table were moved to {path}");
+            core.messages.note(&text);
         } else {
             disk.remove(&path)?;
-        }
-    }
-    for (id, state) in core.tables.lock().durable() {
-        if state.entry.retained.is_some() {
-            core.retained.add(bytes.get(id).copied().unwrap_or(0));
         }
     }
     Ok(())

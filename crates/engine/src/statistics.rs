@@ -215,9 +215,11 @@ pub struct EngineStatistics {
     pub recovered_records: u64,
     /// Aborted write ids whose entries are not yet removed by merges.
     pub aborted_ids: u64,
-    /// Tables whose log records are retained until their files can be read.
+    /// Tables that cannot be used until their files can be read.
     pub unavailable_tables: u64,
-    /// Bytes of the retained log records.
+    /// Tables that refuse writes because a file of them fails.
+    pub read_only_tables: u64,
+    /// Bytes of the log records that are retained for unavailable and read-only tables.
     pub retained_bytes: u64,
     /// Index files of no table that were moved aside.
     pub orphan_files: u64,
@@ -395,8 +397,9 @@ impl Engine {
         statistics.next_write_id = transactions.ids().next().0;
         statistics.aborted_ids = ids.aborted;
         let retained = &self.core.retained;
-        statistics.unavailable_tables = load(&retained.tables);
-        statistics.retained_bytes = load(&retained.bytes);
+        statistics.unavailable_tables = retained.unavailable_tables();
+        statistics.read_only_tables = load(&retained.read_only_tables);
+        statistics.retained_bytes = retained.bytes();
         statistics.orphan_files = load(&retained.orphan_files);
         statistics.orphan_bytes = load(&retained.orphan_bytes);
         let counts = &self.core.counts;

@@ -146,8 +146,9 @@ fn log(out: &mut String, s: &EngineStatistics, end: u64, replay_from: u64) -> fm
     writeln!(out, "records recovered at start {}", s.recovered_records)?;
     writeln!(
         out,
-        "unavailable tables {}, their retained records {}; files of no table {}, {}",
+        "unavailable tables {}, read-only tables {}, their retained records {}; files of no table {}, {}",
         s.unavailable_tables,
+        s.read_only_tables,
         Bytes(s.retained_bytes),
         s.orphan_files,
         Bytes(s.orphan_bytes)
@@ -377,6 +378,9 @@ impl Engine {
             }
             if index.access.refusal().is_some() {
                 write!(out, ", READ-ONLY")?;
+            }
+            if index.is_log_retained() {
+                write!(out, ", LOG RECORDS RETAINED")?;
             }
             writeln!(out)?;
         }

@@ -153,7 +153,7 @@ impl TableHandle {
     /// Whether log records of the table are retained until its files can be read.
     pub(crate) fn is_unavailable(&self) -> bool {
         let entry = entry_of(&self.core.tables, self.table.id);
-        entry.is_some_and(|entry| entry.retained.is_some())
+        entry.is_some_and(|entry| self.core.retained.is_unavailable(&entry))
     }
 
     /// The table's name.

@@ -412,11 +412,13 @@ impl Engine {
                 table.set_indexes(indexes.collect());
                 table.replaced();
             }
+            drop(slot);
+            if entry.retained.is_some() {
+                // Before other changes: the new files may fail, too.
+                core.retained.remove(&core.files, entry.id);
+            }
             entry
         };
-        if old.retained.is_some() {
-            core.retained.remove(&core.files, old.id);
-        }
         remove_files(core, &old.indexes);
         Ok(())
     }

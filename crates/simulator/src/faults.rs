@@ -1,17 +1,30 @@
 //! Planned faults of the disk.
 
 use crate::swarm::DIRECTORY;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use teak_disk::Disk;
-use teak_testing::{FaultDisk, Random, SyncFailure, WriteFailure};
+use teak_testing::{FaultDisk, FileFailure, Random, SyncFailure, WriteFailure};
 
 pub(crate) struct Planned {
     /// Its description, for the trace.
     pub(crate) text: String,
-    /// Whether the fault may stop the log for this incarnation. Every fault except a full disk may.
+    /// Whether the fault may stop the log for this incarnation. A full disk, and files of tables,
+    /// may not.
     pub(crate) may_stop_log: bool,
+    /// Whether index files may accept no checkpoint until they are opened again.
+    pub(crate) refuses_checkpoints: bool,
     /// Whether the fault is a power loss, which remains planned after [`clear`].
     pub(crate) power: bool,
+}
+
+/// All index files.
+fn index_files(disk: &FaultDisk) -> Vec<PathBuf> {
+    let list = |path: &Path| disk.list(path).unwrap_or_default();
+    let directories = list(Path::new(DIRECTORY));
+    let files = directories.iter().flat_map(|directory| list(directory));
+    files
+        .filter(|path| path.extension().is_some_and(|end| end == "teak"))
+        .collect()
 }
 
 /// Plans one fault.
@@ -21,12 +34,13 @@ pub(crate) fn plan(disk: &FaultDisk, random: &mut Random, only_full_disk: bool) 
     let planned = |text: String, may_stop_log| Planned {
         text,
         may_stop_log,
+        refuses_checkpoints: may_stop_log,
         power: false,
     };
     let stopping = |text| planned(text, true);
     let space = |text| planned(text, false);
-    let kind = match (only_full_disk, random.below(12)) {
-        (true, kind) => 10 + kind % 2,
+    let kind = match (only_full_disk, random.below(20)) {
+        (true, kind) => 10 + kind % 3,
         (false, kind) => kind,
     };
     match kind {
@@ -68,6 +82,25 @@ pub(crate) fn plan(disk: &FaultDisk, random: &mut Random, only_full_disk: bool) 
         10 => {
             disk.fail_write(after, WriteFailure::NoSpace);
             space(format!("no space after {after}"))
+        }
+        12.. => {
+            let failure = match kind {
+                12 | 13 => FileFailure::NoSpace,
+                14 | 15 => FileFailure::Writes,
+                _ => FileFailure::Syncs,
+            };
+            let files = index_files(disk);
+            let count = files.len() as u64;
+            let failing = files.iter().filter(|_| count == 1 || random.one_in(2));
+            let mut text = format!("{failure:?} of");
+            for path in failing {
+                disk.fail_file(path, failure);
+                text += &format!(" {}", path.display());
+            }
+            Planned {
+                refuses_checkpoints: failure != FileFailure::NoSpace,
+                ..space(text)
+            }
         }
         _ => {
             let bytes = disk.used_bytes() + random.below(20_000);

@@ -47,6 +47,7 @@ impl Simulation {
         self.faulty = true;
         let planned = faults::plan(&self.disk, &mut self.random, self.swarm.only_full_disk);
         self.may_stop_log |= planned.may_stop_log;
+        self.refuses_checkpoints |= planned.refuses_checkpoints;
         self.power_loss_planned |= planned.power;
         self.note(|| format!("  fault: {}", planned.text));
     }
@@ -55,7 +56,10 @@ impl Simulation {
     /// loss.
     fn end(&mut self) -> Checked<bool> {
         if let Ok(engine) = self.engine() {
-            self.report.escalations += engine.statistics().lock_escalations;
+            let found = engine.statistics();
+            self.report.escalations += found.lock_escalations;
+            let retained = found.read_only_tables > 0 && found.retained_bytes > 0;
+            self.report.retained_logs += u64::from(retained);
         }
         match self.random.below(4) {
             0 if !faults::power_is_off(&self.disk) => self.close().map(|()| false),
@@ -166,6 +170,7 @@ impl Simulation {
         // A planned power loss remains planned.
         faults::clear(&self.disk);
         self.may_stop_log = self.power_loss_planned;
+        self.refuses_checkpoints = self.power_loss_planned;
         match self.check_recovered() {
             Ok(()) => Ok(true),
             Err(error) => {

@@ -36,6 +36,8 @@ pub struct Report {
     pub hidden_files: u64,
     /// Index files that were moved back later.
     pub revealed_files: u64,
+    /// Incarnations that ended with retained log records of read-only tables.
+    pub retained_logs: u64,
 }
 
 impl Report {
@@ -56,6 +58,7 @@ impl Report {
         self.events_kept += other.events_kept;
         self.hidden_files += other.hidden_files;
         self.revealed_files += other.revealed_files;
+        self.retained_logs += other.retained_logs;
     }
 }
 

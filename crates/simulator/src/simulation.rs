@@ -34,6 +34,8 @@ pub(crate) struct Simulation {
     pub(crate) faulty: bool,
     /// Whether a fault was planned since the last opening that may stop the log.
     pub(crate) may_stop_log: bool,
+    /// Whether a fault was planned since then after which files of tables accept no checkpoint.
+    pub(crate) refuses_checkpoints: bool,
     /// Whether a power loss is planned.
     pub(crate) power_loss_planned: bool,
     pub(crate) commit_sync: bool,
@@ -60,6 +62,7 @@ impl Simulation {
             counters: Counters::default(),
             faulty: false,
             may_stop_log: false,
+            refuses_checkpoints: false,
             power_loss_planned: false,
             commit_sync: true,
             trace: VecDeque::new(),
@@ -127,6 +130,9 @@ impl Simulation {
         })?;
         self.acknowledge();
         let checkpoint = self.engine()?.checkpoint();
+        if self.refuses_checkpoints {
+            return Ok(Flow::On);
+        }
         checkpoint.map_err(|error| Bug(format!("no checkpoint with free space: {error}")))?;
         Ok(Flow::On)
     }

@@ -192,7 +192,7 @@ impl Alteration {
     fn install(&mut self, outcome: TableOutcome) -> Vec<PathBuf> {
         let core: &EngineCore = &self.handle.core;
         let table = &self.handle.table;
-        let (mut replaces_all, mut lacked_records) = (false, false);
+        let (mut replaces_all, mut had_records) = (false, false);
         {
             let mut tables = core.tables.lock();
             for index in &outcome.dropped {
@@ -207,7 +207,7 @@ impl Alteration {
                 let is_old = |entry: &IndexEntry| old.iter().any(|old| old.file == entry.file);
                 replaces_all = !outcome.entries.iter().any(is_old);
                 if replaces_all && state.entry.retained.take().is_some() {
-                    lacked_records = true;
+                    had_records = true;
                 }
                 state.entry.indexes.clone_from(&outcome.entries);
                 state.entry.metadata.clone_from(&outcome.metadata);
@@ -235,9 +235,10 @@ impl Alteration {
         if self.repair.is_none() {
             core.files.disown(&dropped);
         }
-        if lacked_records {
+        if had_records {
+            let is_repair = self.repair.is_some();
             core.retained
-                .replace(&core.files, outcome.id, outcome.old_rows);
+                .replace(&core.files, outcome.id, outcome.old_rows, is_repair);
         }
         // The table owns the files now, so dropping the alteration must not remove them.
         self.added.clear();

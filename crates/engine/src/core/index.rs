@@ -25,6 +25,8 @@ pub(crate) struct Index {
     pub dropped: AtomicBool,
     /// The file is too large for its live bytes.
     pub space_due: AtomicBool,
+    /// The log records that its file lacks are in a file of their own, so the log is not kept for it.
+    log_retained: AtomicBool,
     /// Recovery skips log records before this position because the file contains their effects.
     pub replay_from: Lsn,
     /// The newest commit sequence when the index was created. An older snapshot must not read the
@@ -54,6 +56,7 @@ impl Index {
             access: WriteAccess::default(),
             dropped: AtomicBool::new(false),
             space_due: AtomicBool::new(false),
+            log_retained: AtomicBool::new(false),
             replay_from: tree.flushed_lsn(),
             created_at: AtomicU64::new(0),
             durable_oldest: AtomicU64::new(oldest_of(&tree).0),
@@ -77,6 +80,15 @@ impl Index {
     /// whose syncs do nothing.
     pub(crate) fn data_syncs(&self, calls: u64) -> u64 {
         if self.is_temporary() { 0 } else { calls }
+    }
+
+    /// Whether its log records are retained apart from the log.
+    pub(crate) fn is_log_retained(&self) -> bool {
+        self.log_retained.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_log_retained(&self, is_retained: bool) {
+        self.log_retained.store(is_retained, Ordering::Release);
     }
 
     pub(crate) fn is_dropped(&self) -> bool {

@@ -1,6 +1,7 @@
 //! The state that maintenance keeps between two passes.
 
 use super::index::Index;
+use super::retry::Retry;
 use super::table::Table;
 use super::tables::Slot;
 use std::sync::{Arc, Weak};
@@ -18,8 +19,7 @@ pub(crate) struct MaintenanceState {
     pub forget: Option<Forgettable>,
     pub settling: SettlingState,
     pub idle_sweep: IdleSweep,
-    /// Tables that refuse writes because a file of them fails.
-    pub read_only: Vec<Weak<Table>>,
+    pub read_only: ReadOnlyTables,
 }
 
 /// The progress of a pass over all open tables that closes the unused ones.
@@ -44,6 +44,21 @@ impl Default for IdleSweep {
             log_end: Lsn(0),
             quiet_since: Instant::now(),
         }
+    }
+}
+
+/// The tables that refuse writes because a file of them fails.
+#[derive(Debug, Default)]
+pub(crate) struct ReadOnlyTables {
+    pub tables: Vec<Weak<Table>>,
+    /// Attempts to retain their log records.
+    pub retaining: Retry,
+}
+
+impl ReadOnlyTables {
+    /// Those that exist.
+    pub(crate) fn existing(&self) -> Vec<Arc<Table>> {
+        self.tables.iter().filter_map(Weak::upgrade).collect()
     }
 }
 
@@ -75,7 +90,7 @@ impl Default for MaintenanceState {
             forget: None,
             settling: SettlingState::default(),
             idle_sweep: IdleSweep::default(),
-            read_only: Vec::new(),
+            read_only: ReadOnlyTables::default(),
         }
     }
 }

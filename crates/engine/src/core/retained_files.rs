@@ -1,47 +1,84 @@
 //! The files of retained log records, and those of no table, of an open engine.
 
 use super::files::IndexFiles;
+use crate::catalogue::TableEntry;
 use crate::name::retained_path;
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicU64;
 use teak_base::{FileId, StorageError};
 
-/// What recovery kept apart.
+/// Why log records of a table are retained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RetainedFor {
+    /// Its files could not be read when the engine was opened. Its content is incomplete.
+    UnavailableTable,
+    /// Its files cannot be written. Its memtables contain the records, so it can be read.
+    ReadOnlyTable,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct RetainedFile {
+    bytes: u64,
+    purpose: RetainedFor,
+}
+
+/// What is kept apart from the log and from the tables.
 #[derive(Default)]
 pub(crate) struct RetainedFiles {
     /// Allows one thread at a time to make a table whole.
     pub restoring: Mutex<()>,
-    /// Unavailable tables.
-    pub tables: AtomicU64,
-    /// Bytes of their retained log records.
-    pub bytes: AtomicU64,
+    /// By table.
+    files: Mutex<BTreeMap<u64, RetainedFile>>,
     /// Files of unavailable tables that contain all their records: another file of the table cannot
     /// be read.
     pub filled: Mutex<BTreeSet<FileId>>,
+    /// Tables that refuse writes because a file of them fails.
+    pub read_only_tables: AtomicU64,
     /// Index files of no table that were moved aside, and their bytes.
     pub orphan_files: AtomicU64,
     pub orphan_bytes: AtomicU64,
 }
 
 impl RetainedFiles {
-    /// Counts an unavailable table.
-    pub(crate) fn add(&self, bytes: u64) {
-        self.tables.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    /// Adds a file of `bytes`, for a table whose entry says that its records are retained.
+    pub(crate) fn add(&self, table: u64, bytes: u64, purpose: RetainedFor) {
+        let file = RetainedFile { bytes, purpose };
+        self.files.lock().insert(table, file);
     }
 
-    /// Removes the retained records of a table, which is not unavailable any
-    /// more. If it fails, they are removed when the engine is opened next.
+    /// Whether a table must be made whole before it can be used.
+    pub(crate) fn is_unavailable(&self, entry: &TableEntry) -> bool {
+        entry.retained.is_some() && !self.is_of_read_only(entry.id)
+    }
+
+    fn is_of_read_only(&self, table: u64) -> bool {
+        let files = self.files.lock();
+        let file = files.get(&table);
+        file.is_some_and(|file| file.purpose == RetainedFor::ReadOnlyTable)
+    }
+
+    /// Number of unavailable tables.
+    pub(crate) fn unavailable_tables(&self) -> u64 {
+        let files = self.files.lock();
+        let purposes = files.values().map(|file| file.purpose);
+        let unavailable = purposes.filter(|purpose| *purpose == RetainedFor::UnavailableTable);
+        unavailable.count() as u64
+    }
+
+    /// Bytes of all files of retained records.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files.lock().values().map(|file| file.bytes).sum()
+    }
+
+    /// Removes the retained records of a table, which needs them no more. If it
+    /// fails, they are removed when the engine is opened next. No other thread may retain
+    /// records of the table during the call.
     pub(crate) fn remove(&self, files: &IndexFiles, table: u64) {
-        self.tables.fetch_sub(1, Ordering::Relaxed);
+        self.files.lock().remove(&table);
         let path = retained_path(&files.directory, table);
-        let bytes = files.disk.open(&path).and_then(|file| file.len());
         match files.disk.remove(&path) {
-            Ok(()) => {
-                self.bytes.fetch_sub(bytes.unwrap_or(0), Ordering::Relaxed);
-            }
-            Err(StorageError::NotFound { .. }) => {}
+            Ok(()) | Err(StorageError::NotFound { .. }) => {}
             Err(error) => {
                 let text = format!("an unused file cannot be removed now: {error}");
                 files.messages.warning(&text);
@@ -49,23 +86,43 @@ impl RetainedFiles {
         }
     }
 
-    /// Called when a repair has replaced the files of an unavailable table. Records that its `rows`
-    /// lacked are moved aside.
-    pub(crate) fn replace(&self, files: &IndexFiles, table: u64, rows: Option<FileId>) {
-        if rows.is_some_and(|rows| self.filled.lock().contains(&rows)) {
+    /// Called when a repair or an alteration has replaced all files of a table whose records are
+    /// retained. Records that its `rows` lacked are moved aside, and those of a read-only
+    /// table together with the files that a repair replaces.
+    pub(crate) fn replace(
+        &self,
+        files: &IndexFiles,
+        table: u64,
+        rows: Option<FileId>,
+        is_repair: bool,
+    ) {
+        let is_of_read_only = self.is_of_read_only(table);
+        let has_all = match is_of_read_only {
+            true => !is_repair,
+            false => rows.is_some_and(|rows| self.filled.lock().contains(&rows)),
+        };
+        if has_all {
             return self.remove(files, table);
         }
-        self.tables.fetch_sub(1, Ordering::Relaxed);
+        self.files.lock().remove(&table);
         let path = retained_path(&files.directory, table);
-        let bytes = files.disk.open(&path).and_then(|file| file.len());
-        self.bytes.fetch_sub(bytes.unwrap_or(0), Ordering::Relaxed);
-        let text = match files.move_aside(&path) {
-            Ok(path) => format!(
-                "log records of a table were not applied when it was repaired: they are in {}",
-                path.display()
-            ),
-            Err(error) => format!("log records of a repaired table are not applied: {error}"),
-        };
-        files.messages.error(&text);
+        match files.move_aside(&path) {
+            Ok(path) if is_of_read_only => {
+                let path = path.display();
+                let text = format!("log records of a repaired table were moved to {path}");
+                files.messages.note(&text);
+            }
+            Ok(path) => {
+                let path = path.display();
+                let text = format!(
+                    "log records of a table were not applied when it was repaired: they are in {path}"
+                );
+                files.messages.error(&text);
+            }
+            Err(error) => {
+                let text = format!("log records of a repaired table cannot be moved: {error}");
+                files.messages.error(&text);
+            }
+        }
     }
 }

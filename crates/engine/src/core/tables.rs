@@ -145,12 +145,6 @@ impl Tables {
             })
     }
 
-    /// Whether log records of the table are retained, because its files could not be read.
-    pub(crate) fn is_unavailable(&self, id: u64) -> bool {
-        let state = self.by_id.get(&id);
-        state.is_some_and(|state| state.entry.retained.is_some())
-    }
-
     /// The tables that are not temporary.
     pub(crate) fn durable(&self) -> impl Iterator<Item = (&u64, &TableState)> {
         self.by_id.range(..TEMPORARY_ID_MIN)

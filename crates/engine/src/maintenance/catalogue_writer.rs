@@ -1,6 +1,6 @@
 //! Capturing and writing the catalogue.
 
-use crate::catalogue::{Catalogue, TEMPORARY_ID_MIN, TableEntry, write_catalogue};
+use crate::catalogue::{Catalogue, RetainedIds, TEMPORARY_ID_MIN, TableEntry, write_catalogue};
 use crate::core::EngineCore;
 use crate::core::counters::TableCounters;
 use crate::core::files::IndexFiles;
@@ -80,15 +80,31 @@ impl CatalogueContext<'_> {
     /// Captures and writes the catalogue outside a checkpoint, with other entries
     /// of some tables. The caller holds the mutex of table changes.
     pub(crate) fn write_with(&self, entries: &[TableEntry]) -> EngineResult<()> {
+        self.write_changed(|catalogue| {
+            for entry in entries {
+                if let Some(captured) = catalogue.tables.get_mut(&entry.id) {
+                    captured.indexes.clone_from(&entry.indexes);
+                    captured.retained = entry.retained;
+                }
+            }
+        })
+    }
+
+    /// Captures and writes the catalogue outside a checkpoint, without the note that log records of
+    /// a table are retained. The caller holds the mutex of table changes.
+    pub(super) fn write_without_note(&self, table: u64) -> EngineResult<()> {
+        self.write_changed(|catalogue| {
+            if let Some(captured) = catalogue.tables.get_mut(&table) {
+                captured.retained = None;
+            }
+        })
+    }
+
+    fn write_changed(&self, change: impl FnOnce(&mut Catalogue)) -> EngineResult<()> {
         let _writes = self.catalogue_writes.lock();
         let replay_from = self.log_needed_from(self.log.end());
         let mut catalogue = self.capture(replay_from, false);
-        for entry in entries {
-            if let Some(captured) = catalogue.tables.get_mut(&entry.id) {
-                captured.indexes.clone_from(&entry.indexes);
-                captured.retained = entry.retained;
-            }
-        }
+        change(&mut catalogue);
         self.write(&catalogue)
     }
 
@@ -175,6 +191,9 @@ impl CatalogueContext<'_> {
         let floor = self.transactions.commit_floor();
         let mut needed = floor.map_or(end, |floor| floor.min(end));
         for index in self.written.live() {
+            if index.is_log_retained() {
+                continue;
+            }
             if let Some(from) = index.log_needed_from(|| self.log.end()) {
                 needed = needed.min(from);
             }
@@ -206,8 +225,8 @@ impl CatalogueContext<'_> {
     }
 
     /// The id below which no index contains an unsettled write, also after a
-    /// crash, and no transaction can write, except the indexes of unavailable
-    /// tables; and the ids that these may contain.
+    /// crash, and no transaction can write, except the indexes of tables whose log
+    /// records are retained; and the ids that these may contain.
     pub(super) fn forgettable(&self) -> (WriteId, WriteIdRanges) {
         let mut oldest = self.transactions.ids().settled_below();
         let mut retained = Vec::new();
@@ -218,15 +237,15 @@ impl CatalogueContext<'_> {
         };
         for (id, _, slot) in self.table_slots(u64::MAX) {
             let open = slot.lock();
+            let Some(entry) = entry_of(self.tables, id) else {
+                continue;
+            };
+            retained.extend(entry.retained.map(RetainedIds::range));
             if let Some(open) = readable(&open) {
-                for index in open.iter() {
+                for index in open.iter().filter(|index| !index.is_log_retained()) {
                     note(index.oldest_recoverable_write_id());
                 }
-            } else if let Some(entry) = entry_of(self.tables, id) {
-                if let Some(ids) = entry.retained {
-                    retained.push(ids.range());
-                    continue;
-                }
+            } else if entry.retained.is_none() {
                 for index in &entry.indexes {
                     note(index.oldest_write_id);
                 }

@@ -69,6 +69,8 @@ impl<'a> From<&'a EngineCore> for CheckpointContext<'a> {
             failed_tables: FailedTables {
                 flush: core.into(),
                 tables: &core.tables,
+                catalogue: core.into(),
+                retain: core.into(),
                 log_bytes_max: core.options.log_bytes_max,
             },
             counter_log: &core.counter_log,
@@ -117,6 +119,8 @@ impl CheckpointContext<'_> {
         let unused = self.idle_tables.sweep(&mut state.idle_sweep);
         unflushed.extend(self.idle_tables.unflushed_of(&unused));
         self.checkpoint_temporary();
+        self.flush.note_unflushable();
+        self.failed_tables.try_again(&state.read_only);
         self.failed_tables.update(&mut state.read_only);
         let due = self.due(&state);
         let scope = match due {
@@ -234,6 +238,7 @@ impl CheckpointContext<'_> {
                 }
             }
             self.failed_tables.update(&mut state.read_only);
+            self.failed_tables.retain_records(&state.read_only);
             self.forget_aborted(state);
             self.flush.progress.wait_for(Waiting::Catalogue);
             let is_unchanged = self.flush.log.end() == state.last_end;

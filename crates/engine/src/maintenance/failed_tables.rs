@@ -8,17 +8,29 @@
 //! - a flush or checkpoint of it fails, and it needs more of the log than
 //!   [`LOG_SHARE`].
 //!
-//! In the second case writes are accepted again when all indexes of the table
-//! have been checkpointed. In the first case the table must be repaired or
+//! The next round of checkpoints retains the table's log records in a file of
+//! their own, so that the log is trimmed: see `retained::read_only`.
+//!
+//! In the second case flushes and checkpoints are tried again. Writes are accepted
+//! when none of the table's indexes fails any more. If records are retained,
+//! the index files must contain all of them before, and the catalogue must say that
+//! they are needed no more. In the first case the table must be repaired or
 //! truncated, or the engine opened again.
 
-use super::flusher::FlushContext;
+use super::catalogue_writer::CatalogueContext;
+use super::flusher::{FlushContext, FlushTargets};
 use crate::core::index::Index;
+use crate::core::maintenance_state::ReadOnlyTables;
+use crate::core::opening::entry_of;
 use crate::core::table::Table;
 use crate::core::tables::Tables;
 use crate::core::work_kind::WorkKind;
+use crate::error::EngineResult;
+use crate::retained::RetainContext;
 use parking_lot::Mutex;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 use teak_base::{FileId, Lsn, StorageError};
 
 /// An index whose flushes or checkpoints fail may need so much of the log, in
@@ -30,6 +42,8 @@ pub(super) const LOG_SHARE: u64 = 3;
 pub(super) struct FailedTables<'a> {
     pub flush: FlushContext<'a>,
     pub tables: &'a Mutex<Tables>,
+    pub catalogue: CatalogueContext<'a>,
+    pub retain: RetainContext<'a>,
     pub log_bytes_max: u64,
 }
 
@@ -41,9 +55,9 @@ fn failure(index: &Index) -> Option<StorageError> {
 
 impl FailedTables<'_> {
     /// Makes tables read-only whose files fail, and ends that for those whose files
-    /// work again. `read_only` lists them.
-    pub(super) fn update(&self, read_only: &mut Vec<Weak<Table>>) {
-        read_only.retain(|table| {
+    /// work again.
+    pub(super) fn update(&self, read_only: &mut ReadOnlyTables) {
+        read_only.tables.retain(|table| {
             let table = table.upgrade();
             table.is_some_and(|table| !self.accept_again(&table))
         });
@@ -57,9 +71,73 @@ impl FailedTables<'_> {
             };
             if let Some(table) = self.table_of(index.entry.file) {
                 self.refuse_writes(&table, &cause);
-                read_only.push(Arc::downgrade(&table));
+                read_only.tables.push(Arc::downgrade(&table));
             }
         }
+        let count = read_only.tables.len() as u64;
+        let counter = &self.retain.retained.read_only_tables;
+        counter.store(count, Ordering::Relaxed);
+    }
+
+    /// Retains the log records of read-only tables in files of their own. A failure is reported,
+    /// and the next round tries again.
+    pub(super) fn retain_records(&self, read_only: &ReadOnlyTables) {
+        let tables = read_only.existing();
+        let retaining = &read_only.retaining;
+        if tables.is_empty() || !retaining.may_try(Instant::now()) {
+            return;
+        }
+        match self.retain.retain_read_only(&tables) {
+            Ok(()) => {
+                retaining.recover();
+            }
+            Err(error) => {
+                if retaining.failure().is_none() {
+                    let text = format!(
+                        "the log records of read-only tables cannot be retained now, so the log is kept: {error}"
+                    );
+                    self.flush.messages.error(&text);
+                }
+                retaining.fail(error);
+            }
+        }
+    }
+
+    /// Tries again to make the content of tables durable whose records are retained.
+    pub(super) fn try_again(&self, read_only: &ReadOnlyTables) {
+        let now = Instant::now();
+        for table in read_only.existing() {
+            let open = table.open_indexes();
+            let indexes = open.iter().flat_map(|indexes| indexes.iter());
+            for index in indexes.filter(|index| index.is_log_retained()) {
+                // The index keeps the failure.
+                let _ = self.try_index(index, now);
+            }
+        }
+    }
+
+    fn try_index(&self, index: &Arc<Index>, now: Instant) -> EngineResult<()> {
+        if index.tree.checkpoint_refusal().is_some() {
+            return Ok(());
+        }
+        if index.tree.oldest_unflushed_lsn().is_some() {
+            if !index.attempts(WorkKind::Memtables).may_try(now) {
+                return Ok(());
+            }
+            // Flusher threads flush it; the checkpoint follows in a later pass.
+            self.flush.freeze(index);
+            if self.flush.signals.has_threads() {
+                self.flush.signals.wake_flushers();
+                return Ok(());
+            }
+            let mut targets = FlushTargets::new(false);
+            targets.add(index);
+            self.flush.flush(targets)?;
+        }
+        if index.tree.oldest_undurable_lsn().is_some() && index.may_checkpoint(now) {
+            self.flush.checkpoint_index(index)?;
+        }
+        Ok(())
     }
 
     /// Why the table of an index must be read-only, if it must.
@@ -105,7 +183,8 @@ impl FailedTables<'_> {
         }
     }
 
-    /// Accepts writes of a read-only table if nothing of it fails any more.
+    /// Accepts writes of a read-only table if nothing of it fails any more. Returns whether the
+    /// table is not read-only.
     fn accept_again(&self, table: &Table) -> bool {
         let Some(indexes) = table.open_indexes() else {
             return true;
@@ -113,7 +192,7 @@ impl FailedTables<'_> {
         let fails = |index: &Arc<Index>| {
             failure(index).is_some() || index.tree.checkpoint_refusal().is_some()
         };
-        if indexes.iter().any(fails) {
+        if indexes.iter().any(fails) || !self.release_records(table, &indexes) {
             return false;
         }
         if indexes.iter().any(|index| index.access.refusal().is_some()) {
@@ -123,6 +202,38 @@ impl FailedTables<'_> {
             let text = format!("table {} accepts writes again", table.name());
             self.flush.messages.note(&text);
         }
+        true
+    }
+
+    /// Removes the retained records of a table that refuses writes, if its files contain all of
+    /// them. Returns whether the table has none.
+    fn release_records(&self, table: &Table, indexes: &[Arc<Index>]) -> bool {
+        let _changes = self.catalogue.table_changes.lock();
+        let entry = entry_of(self.tables, table.id);
+        if entry.is_none_or(|entry| entry.retained.is_none()) {
+            return true;
+        }
+        let is_durable = |index: &Arc<Index>| {
+            let end = || self.flush.log.end();
+            !index.is_log_retained() || index.log_needed_from(end).is_none()
+        };
+        if !indexes.iter().all(is_durable) {
+            return false;
+        }
+        // From this catalogue on, recovery replays the log for the table. The log contains all
+        // records that follow.
+        if let Err(error) = self.catalogue.write_without_note(table.id) {
+            let text = format!("table {} remains read-only: {error}", table.name());
+            self.flush.messages.warning(&text);
+            return false;
+        }
+        if let Some(state) = self.tables.lock().by_id.get_mut(&table.id) {
+            state.entry.retained = None;
+        }
+        for index in indexes {
+            index.set_log_retained(false);
+        }
+        self.retain.retained.remove(self.retain.files, table.id);
         true
     }
 }

@@ -199,6 +199,7 @@ impl IdleTables<'_> {
         indexes.iter().all(|index| {
             // Transactions with locks on the index hold references to `ranges`.
             Arc::strong_count(&index.ranges) == 1
+                && !index.is_log_retained()
                 && !needs_checkpoint(index)
                 && index.log_needed_from(|| self.flush.log.end()).is_none()
         })

@@ -125,16 +125,19 @@ fn reserve_after_trim<'c>(
 ) -> EngineResult<LogReservation<'c>> {
     let has_threads = core.signals.has_threads();
     loop {
+        let mut outcome = Ok(());
         if has_threads {
             core.signals.wake_maintenance();
             core.signals.wait_for_space(POLL_PERIOD);
         } else {
-            CheckpointContext::from(core).run_maintenance(true)?;
+            outcome = CheckpointContext::from(core).run_maintenance(true);
         }
         check(core, transaction)?;
         if let LogSpace::Reserved(space) = core.log.reserve(record)? {
             return Ok(space);
         }
+        // An index that fails matters only if the log is still full.
+        outcome?;
         if !has_threads || Instant::now() >= deadline {
             let bytes_max = core.log.log_use().bytes_max;
             return Err(EngineError::LogFull { bytes_max });

@@ -1,23 +1,40 @@
-//! Copies the log records of unavailable tables out of the log, at the end of
-//! recovery, when the outcome of every write is known.
+//! Copies the log records of some tables out of the log, one file for each table.
 //!
-//! Rolled back writes are left out. Those of prepared transactions keep their
-//! write ids, and so get whatever outcome the transaction gets.
+//! Rolled back writes are left out. Those of active and prepared transactions
+//! keep their write ids, and so get whatever outcome the transaction gets.
 
 use super::file::RetainedWriter;
 use crate::catalogue::RetainedIds;
 use crate::core::EngineCore;
+use crate::core::files::IndexFiles;
 use crate::error::EngineResult;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::{FileId, Lsn, StorageError, WriteId, WriteStatus};
+use teak_base::{FileId, Lsn, StorageError, StorageResult, WriteId, WriteStatus};
 use teak_disk::Disk;
 use teak_transactions::WriteIdTable;
 use teak_write_ahead_log::{Record, WriteOperation};
 
 /// Bytes of records in memory, of all tables together, at which all are written.
 const BUFFERED_BYTES_MAX: usize = 16 << 20;
+
+/// A table whose records are copied.
+pub(super) struct Wanted {
+    pub table: u64,
+    /// Its files. Each contains the effects of all records before the position.
+    pub files: Vec<(FileId, Lsn)>,
+    /// The oldest unsettled write id that the files may contain; settled if there is none.
+    pub oldest: WriteId,
+}
+
+/// The copy of one table's records.
+pub(super) struct Copied {
+    pub table: u64,
+    pub ids: RetainedIds,
+    /// Length of the file.
+    pub bytes: u64,
+}
 
 /// The records of one table.
 struct Collected {
@@ -26,18 +43,87 @@ struct Collected {
     oldest: WriteId,
 }
 
+/// Where a file's records go.
+#[derive(Clone, Copy)]
+struct Target {
+    /// The number of its table.
+    number: usize,
+    /// The position from which its records are needed.
+    from: Lsn,
+}
+
 /// The tables by number, and the files that belong to them.
 struct Collector<'a> {
     disk: &'a Arc<dyn Disk>,
     ids: &'a WriteIdTable,
     tables: Vec<Collected>,
-    by_file: HashMap<FileId, usize>,
+    by_file: HashMap<FileId, Target>,
     buffered: usize,
 }
 
-/// Writes the log records of the `unavailable` tables to files of their own, and
-/// notes in their catalogue entries that they are retained. Nothing was
-/// appended to the log yet.
+/// Called for each log record.
+type Visit<'a> = dyn FnMut(Lsn, Record<'_>) -> StorageResult<()> + 'a;
+
+/// Where copies are written, and the status of write ids.
+pub(super) struct CopyContext<'a> {
+    pub instance: u64,
+    pub files: &'a IndexFiles,
+    pub ids: &'a WriteIdTable,
+}
+
+impl CopyContext<'_> {
+    /// Writes and syncs the files. `read` passes all log records before `end` that may be needed,
+    /// in order.
+    ///
+    /// # Errors
+    /// Those of `read`; `NoSpace`, `Io`. Some files may exist then.
+    pub(super) fn copy(
+        &self,
+        wanted: &[Wanted],
+        end: Lsn,
+        read: impl FnOnce(&mut Visit<'_>) -> StorageResult<()>,
+    ) -> StorageResult<Vec<Copied>> {
+        let (disk, directory) = (&self.files.disk, &self.files.directory);
+        let mut collector = Collector {
+            disk,
+            ids: self.ids,
+            tables: Vec::with_capacity(wanted.len()),
+            by_file: HashMap::new(),
+            buffered: 0,
+        };
+        for (number, table) in wanted.iter().enumerate() {
+            let writer = RetainedWriter::create(disk, directory, self.instance, table.table)?;
+            let oldest = match table.oldest.is_settled() {
+                true => self.ids.next(),
+                false => table.oldest,
+            };
+            collector.tables.push(Collected { writer, oldest });
+            let targets = table.files.iter();
+            let targets = targets.map(|(file, from)| {
+                let from = *from;
+                (*file, Target { number, from })
+            });
+            collector.by_file.extend(targets);
+        }
+        read(&mut |lsn, record| collector.visit(lsn, &record))?;
+        let next = self.ids.next();
+        let mut copied = Vec::with_capacity(wanted.len());
+        for (wanted, collected) in wanted.iter().zip(collector.tables) {
+            let oldest = collected.oldest.min(next);
+            copied.push(Copied {
+                table: wanted.table,
+                ids: RetainedIds { oldest, next },
+                bytes: collected.writer.finish(disk, end)?,
+            });
+        }
+        disk.sync_directory(directory)?;
+        Ok(copied)
+    }
+}
+
+/// Writes the log records of the `unavailable` tables to files of their own at the end of recovery,
+/// when the outcome of every write is known, and notes in their catalogue entries that they are
+/// retained. Nothing was appended to the log yet.
 ///
 /// # Errors
 /// Those of reading the log; `NoSpace`, `Io`.
@@ -45,52 +131,36 @@ pub(crate) fn retain(
     core: &EngineCore,
     unavailable: &BTreeMap<u64, StorageError>,
 ) -> EngineResult<()> {
-    let entries: Vec<_> = {
+    let wanted: Vec<Wanted> = {
         let tables = core.tables.lock();
         let states = unavailable.keys().filter_map(|id| tables.by_id.get(id));
-        states.map(|state| state.entry.clone()).collect()
+        let wanted = states.map(|state| {
+            let indexes = &state.entry.indexes;
+            let oldest = indexes.iter().map(|index| index.oldest_write_id);
+            let oldest = oldest.filter(|id| !id.is_settled()).min();
+            Wanted {
+                table: state.entry.id,
+                files: indexes.iter().map(|index| (index.file, Lsn(0))).collect(),
+                oldest: oldest.unwrap_or(WriteId::SETTLED),
+            }
+        });
+        wanted.collect()
     };
-    if entries.is_empty() {
+    if wanted.is_empty() {
         return Ok(());
     }
-    let (disk, directory) = (&core.files.disk, &core.files.directory);
-    let ids = core.transactions.ids();
-    let mut collector = Collector {
-        disk,
-        ids,
-        tables: Vec::with_capacity(entries.len()),
-        by_file: HashMap::new(),
-        buffered: 0,
+    let context = CopyContext {
+        instance: core.instance,
+        files: &core.files,
+        ids: core.transactions.ids(),
     };
-    for (number, entry) in entries.iter().enumerate() {
-        let writer = RetainedWriter::create(disk, directory, core.instance, entry.id)?;
-        let oldest = entry.indexes.iter().map(|index| index.oldest_write_id);
-        let oldest = oldest.filter(|id| !id.is_settled()).min();
-        collector.tables.push(Collected {
-            writer,
-            oldest: oldest.unwrap_or(ids.next()),
-        });
-        let files = entry.indexes.iter().map(|index| index.file);
-        collector.by_file.extend(files.map(|file| (file, number)));
-    }
     let from = Lsn(core.replay_from.load(Ordering::Acquire));
-    core.log
-        .read_again(from, &mut |lsn, record| collector.visit(lsn, &record))?;
-    let end = core.log.end();
-    let mut retained = Vec::with_capacity(entries.len());
-    for (entry, collected) in entries.iter().zip(collector.tables) {
-        collected.writer.finish(disk, end)?;
-        let next = ids.next();
-        let ids = RetainedIds {
-            oldest: collected.oldest.min(next),
-            next,
-        };
-        retained.push((entry.id, ids));
-    }
-    disk.sync_directory(directory)?;
+    let copied = context.copy(&wanted, core.log.end(), |visit| {
+        core.log.read_again(from, visit)
+    })?;
     let mut tables = core.tables.lock();
-    for (id, ids) in retained {
-        if let Some(state) = tables.by_id.get_mut(&id) {
+    for Copied { table, ids, .. } in copied {
+        if let Some(state) = tables.by_id.get_mut(&table) {
             state.entry.retained = Some(ids);
         }
     }
@@ -98,7 +168,13 @@ pub(crate) fn retain(
 }
 
 impl Collector<'_> {
-    fn visit(&mut self, lsn: Lsn, record: &Record<'_>) -> EngineResult<()> {
+    /// The number of the table that needs the record at `lsn` of a file.
+    fn number_of(&self, file: FileId, lsn: Lsn) -> Option<usize> {
+        let target = self.by_file.get(&file)?;
+        (lsn >= target.from).then_some(target.number)
+    }
+
+    fn visit(&mut self, lsn: Lsn, record: &Record<'_>) -> StorageResult<()> {
         match *record {
             Record::Write {
                 write_id,
@@ -106,8 +182,8 @@ impl Collector<'_> {
             } => {
                 let mut by_table: BTreeMap<usize, Vec<WriteOperation<'_>>> = BTreeMap::new();
                 for operation in operations {
-                    if let Some(table) = self.by_file.get(&operation.file) {
-                        by_table.entry(*table).or_default().push(operation);
+                    if let Some(table) = self.number_of(operation.file, lsn) {
+                        by_table.entry(table).or_default().push(operation);
                     }
                 }
                 for (table, operations) in by_table {
@@ -120,7 +196,7 @@ impl Collector<'_> {
                 }
                 Ok(())
             }
-            Record::DeleteRange { file, write_id, .. } => match self.by_file.get(&file).copied() {
+            Record::DeleteRange { file, write_id, .. } => match self.number_of(file, lsn) {
                 Some(table) => self.push(table, lsn, write_id, record),
                 None => Ok(()),
             },
@@ -134,7 +210,7 @@ impl Collector<'_> {
         lsn: Lsn,
         write_id: WriteId,
         record: &Record<'_>,
-    ) -> EngineResult<()> {
+    ) -> StorageResult<()> {
         let Some(table) = self.tables.get_mut(table) else {
             return Ok(());
         };

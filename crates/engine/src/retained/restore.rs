@@ -13,7 +13,7 @@ use crate::catalogue::TableEntry;
 use crate::core::EngineCore;
 use crate::core::file_search::with_found_paths;
 use crate::core::index::{Index, adopt_options};
-use crate::core::opening::slot_of;
+use crate::core::opening::{entry_of, slot_of};
 use crate::error::{EngineError, EngineResult};
 use crate::maintenance::catalogue_writer::CatalogueContext;
 use crate::maintenance::flusher::FlushContext;
@@ -102,9 +102,9 @@ fn describe(id: u64, error: &EngineError) -> String {
 }
 
 fn unavailable_entry(core: &EngineCore, id: u64) -> Option<TableEntry> {
-    let tables = core.tables.lock();
-    let entry = &tables.by_id.get(&id)?.entry;
-    entry.retained.is_some().then(|| TableEntry::clone(entry))
+    let entry = entry_of(&core.tables, id)?;
+    let is_unavailable = core.retained.is_unavailable(&entry);
+    is_unavailable.then(|| TableEntry::clone(&entry))
 }
 
 /// Steps 1 and 2. Returns the entry that the table will have.
@@ -312,9 +312,12 @@ fn publish(core: &EngineCore, mut found: Vec<TableEntry>) -> EngineResult<()> {
             state.entry.indexes.clone_from(&entry.indexes);
         }
     }
-    drop(changes);
+    // Before other changes: the table may be used from now on, and become read-only.
     for entry in &found {
         core.retained.remove(&core.files, entry.id);
+    }
+    drop(changes);
+    for entry in &found {
         let mut filled = core.retained.filled.lock();
         for index in &entry.indexes {
             filled.remove(&index.file);

@@ -84,7 +84,8 @@ impl TreeOptions {
     pub fn is_valid(&self) -> bool {
         const PAGE_BYTES_MAX: u32 = 8 << 20;
         const COUNT_MAX: u32 = 1 << 16;
-        const BYTES_MAX: u64 = 1 << 40;
+        // So that all offsets within the index block of a run are below 4 GiB.
+        const BYTES_MAX: u64 = 1 << 31;
         let counts = [self.fanout, self.leaf_runs_max, self.child_runs_max];
         let sizes = [self.leaf_bytes, self.child_buffer_bytes, self.run_bytes_max];
         (1..=PAGE_BYTES_MAX).contains(&self.page_bytes)

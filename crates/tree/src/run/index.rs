@@ -59,16 +59,16 @@ impl RunIndex {
         }
         self.pages.push(PageRecord {
             address,
-            entries: saturate(entries),
-            raw_bytes: saturate(raw_bytes),
+            entries: to_u32(entries),
+            raw_bytes: to_u32(raw_bytes),
             values_end,
-            key_end: saturate(self.keys.len()),
-            filter_end: saturate(self.filters.len()),
+            key_end: to_u32(self.keys.len()),
+            filter_end: to_u32(self.filters.len()),
         });
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        out.put_u32(saturate(self.pages.len()));
+        out.put_u32(to_u32(self.pages.len()));
         let (mut key_start, mut filter_start) = (0, 0);
         for page in &self.pages {
             page.address.encode(out);
@@ -197,10 +197,11 @@ fn slice<'a>(
     bytes.get(start as usize..end as usize).unwrap_or_default()
 }
 
-/// Converts a count or length, which is far below 4 GiB because the size of a run is limited.
-fn saturate(len: usize) -> u32 {
+/// Converts a count or length. It is below 4 GiB, because the size of a run is limited by the tree's
+/// options.
+fn to_u32(len: usize) -> u32 {
     let Ok(len) = u32::try_from(len) else {
-        unreachable!("a run's index is limited far below 4 GiB");
+        unreachable!("a run's index is below 4 GiB");
     };
     len
 }

@@ -6,6 +6,9 @@
 //! one program for each target; the test `fuzz_smoke` of the crate runs them on
 //! mutated seeds. A target panics when a property is violated.
 
+// A target panics on a violation.
+#![allow(clippy::expect_used, clippy::panic)]
+
 mod input;
 mod mutation;
 mod target;

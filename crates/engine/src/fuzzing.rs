@@ -1,5 +1,5 @@
-//! Fuzz targets: the decoders of the catalogue, and recovery. Not part of the
-//! interface. // A target panics on a violation.
+//! Fuzz targets: the decoders of the catalogue, and recovery. Not part of the interface.
+// A target panics on a violation.
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod decoders;

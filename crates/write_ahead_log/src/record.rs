@@ -31,6 +31,10 @@ macro_rules! log_records {
         }
 
         impl<'a> Record<'a> {
+            /// The numbers of all kinds.
+            #[cfg(feature = "fuzzing")]
+            pub(crate) const NUMBERS: &'static [u8] = &[ $( $number, )* ];
+
             /// The number of the kind on disk.
             #[must_use]
             pub fn number(&self) -> u8 {

@@ -1,6 +1,8 @@
 //! Structured values read from a fuzzer's bytes. Reading never fails: past the
 //! end it returns zeros, so every input is valid.
 
+use crate::Codec;
+
 /// Reads values from the front of an input.
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
@@ -63,8 +65,45 @@ impl<'a> Input<'a> {
         self.u8() % limit
     }
 
+    /// One of the values, of which there must be at least one.
+    ///
+    /// # Panics
+    /// Without values.
+    pub fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
+        let number = usize::from(self.u8()) % values.len();
+        values
+            .get(number)
+            .copied()
+            .expect("a remainder is in bounds")
+    }
+
+    /// Any codec except LZMA, which is slow for small inputs and has other fuzz targets.
+    pub fn quick_codec(&mut self) -> Codec {
+        let is_quick = |codec: &Codec| *codec != Codec::Lzma;
+        let quick: Vec<Codec> = Codec::ALL.into_iter().filter(is_quick).collect();
+        self.one_of(&quick)
+    }
+
     /// True for one input byte in sixteen.
     pub fn rarely(&mut self) -> bool {
         self.u8() >= 0xf0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_byte_chooses_each_value_and_each_quick_codec() {
+        let bytes: Vec<u8> = (0..6).collect();
+        let mut input = Input::new(&bytes);
+        let chosen = [(); 6].map(|()| input.one_of(&['a', 'b', 'c', 'd', 'e']));
+        assert_eq!(chosen, ['a', 'b', 'c', 'd', 'e', 'a']);
+        let mut input = Input::new(&bytes);
+        let chosen = [(); 6].map(|()| input.quick_codec());
+        let [quick @ .., slow] = Codec::ALL;
+        assert_eq!(slow, Codec::Lzma);
+        assert_eq!(chosen, [&quick[..], &[Codec::None]].concat()[..]);
     }
 }

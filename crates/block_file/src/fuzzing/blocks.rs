@@ -71,9 +71,7 @@ pub(super) fn superblock_seeds() -> Vec<Vec<u8>> {
 pub(super) fn block(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let leave = input.u8();
-    let kinds = BlockKind::ALL;
-    let kind = kinds.into_iter().nth(usize::from(input.below(4)));
-    let kind = kind.unwrap_or(BlockKind::Page);
+    let kind = input.one_of(&BlockKind::ALL);
     let offset = BLOCKS_START + u64::from(input.u8()) * BLOCK_UNIT_BYTES;
     let mut stored = input.rest().to_vec();
     let path = Path::new("fuzz");
@@ -122,7 +120,7 @@ pub(super) fn block(bytes: &[u8]) {
         block::decode(path, FILE, moved, kind, &sealed),
         block::decode(path, FileId(FILE.0 + 1), here, kind, &sealed),
     ];
-    let others = kinds.into_iter().filter(|other| *other != kind);
+    let others = BlockKind::ALL.into_iter().filter(|other| *other != kind);
     let others = others.map(|other| block::decode(path, FILE, here, other, &sealed));
     assert!(
         elsewhere

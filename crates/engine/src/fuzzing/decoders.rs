@@ -1,14 +1,16 @@
 //! Fuzz targets of the catalogue file, and of catalogue entries in log records.
 
 use crate::catalogue::{
-    Catalogue, IndexEntry, IndexSizes, PreparedEntry, RetainedIds, TableEntry, decode_catalogue,
-    decode_indexes_changed, decode_paths, encode_catalogue, encode_indexes_changed, encode_paths,
+    AlteredTable, Catalogue, IndexEntry, IndexSizes, PreparedEntry, RetainedIds, TableEntry,
+    decode_catalogue, decode_indexes_changed, decode_paths, decode_tables_altered,
+    encode_catalogue, encode_indexes_changed, encode_paths, encode_tables_altered,
 };
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 use std::sync::Arc;
 use teak_base::bytes::{Put, Take};
 use teak_base::checksum::checksum_parts;
+use teak_base::fuzzing::Input;
 use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRanges};
 
 /// Offset of the payload's length and the checksum in the header.
@@ -95,33 +97,46 @@ pub(super) fn catalogue_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Decodes a table entry, a list of indexes, or paths, depending on the first byte.
+/// The decoders of catalogue entries in log records.
+const RECORD_DECODERS: &[fn(&[u8])] = &[table_entry, indexes_changed, paths, tables_altered];
+
+/// Decodes the input with the decoder that its first byte selects.
 pub(super) fn catalogue_records(bytes: &[u8]) {
-    let Some((kind, bytes)) = bytes.split_first() else {
-        return;
-    };
-    match kind % 3 {
-        0 => {
-            if let Ok(table) = TableEntry::take(&mut Take::new(bytes)) {
-                table.indexes.iter().for_each(inside);
-                let mut encoded = Vec::new();
-                table.put(&mut encoded);
-                assert_eq!(TableEntry::take(&mut Take::new(&encoded)), Ok(table));
-            }
-        }
-        1 => {
-            if let Ok((table, indexes)) = decode_indexes_changed(bytes) {
-                indexes.iter().for_each(inside);
-                let encoded = encode_indexes_changed(table, &indexes);
-                assert_eq!(decode_indexes_changed(&encoded), Ok((table, indexes)));
-            }
-        }
-        _ => {
-            if let Ok(paths) = decode_paths(bytes) {
-                let encoded = encode_paths(&paths);
-                assert_eq!(decode_paths(&encoded), Ok(paths));
-            }
-        }
+    let mut input = Input::new(bytes);
+    let decode = input.one_of(RECORD_DECODERS);
+    decode(input.rest());
+}
+
+fn table_entry(bytes: &[u8]) {
+    if let Ok(table) = TableEntry::take(&mut Take::new(bytes)) {
+        table.indexes.iter().for_each(inside);
+        let mut encoded = Vec::new();
+        table.put(&mut encoded);
+        assert_eq!(TableEntry::take(&mut Take::new(&encoded)), Ok(table));
+    }
+}
+
+fn indexes_changed(bytes: &[u8]) {
+    if let Ok((table, indexes)) = decode_indexes_changed(bytes) {
+        indexes.iter().for_each(inside);
+        let encoded = encode_indexes_changed(table, &indexes);
+        assert_eq!(decode_indexes_changed(&encoded), Ok((table, indexes)));
+    }
+}
+
+fn paths(bytes: &[u8]) {
+    if let Ok(paths) = decode_paths(bytes) {
+        let encoded = encode_paths(&paths);
+        assert_eq!(decode_paths(&encoded), Ok(paths));
+    }
+}
+
+fn tables_altered(bytes: &[u8]) {
+    if let Ok(tables) = decode_tables_altered(bytes) {
+        let indexes = tables.iter().flat_map(|table| &table.indexes);
+        indexes.for_each(inside);
+        let encoded = encode_tables_altered(&tables);
+        assert_eq!(decode_tables_altered(&encoded), Ok(tables));
     }
 }
 
@@ -130,9 +145,16 @@ pub(super) fn catalogue_record_seeds() -> Vec<Vec<u8>> {
     table().put(&mut entry);
     let indexes = encode_indexes_changed(7, &[index(9), index(12)]);
     let paths = encode_paths(&["db/a-00000009.teak".into(), "b-0000000a.teak".into()]);
+    let altered = encode_tables_altered(&[7, 8].map(|id| AlteredTable {
+        id,
+        is_repair: id == 8,
+        metadata: b"altered".to_vec(),
+        indexes: vec![index(9), index(13)],
+    }));
     vec![
         entry,
         [&[1][..], &indexes].concat(),
         [&[2][..], &paths].concat(),
+        [&[3][..], &altered].concat(),
     ]
 }

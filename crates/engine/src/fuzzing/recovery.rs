@@ -206,6 +206,7 @@ pub(super) fn recovery_seeds() -> Vec<Vec<u8>> {
         match kind {
             [0] => add(&Record::TableCreated { table: bytes }),
             [1] => add(&Record::IndexesChanged { bytes }),
+            [3] => add(&Record::TablesAltered { bytes }),
             _ => {}
         }
     }

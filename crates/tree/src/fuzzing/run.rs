@@ -17,7 +17,7 @@ type Entry = (Vec<u8>, WriteId, Operation, Vec<u8>);
 pub(super) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let page_bytes = usize::from(input.u8()) * 8;
-    let codec = Codec::from_number(input.below(6)).unwrap_or(Codec::None);
+    let codec = input.one_of(&Codec::ALL);
     let options = RunWriterOptions {
         // LZMA has a high cost per page.
         page_bytes: match codec {
@@ -62,7 +62,7 @@ fn entry(input: &mut Input<'_>, before: &[u8]) -> Entry {
     }
     let more = usize::from(input.below(4));
     key.extend_from_slice(input.bytes(more));
-    let operation = Operation::from_number(1 + input.below(2)).unwrap_or(Operation::Put);
+    let operation = input.one_of(&Operation::ALL);
     let id = match input.below(3) {
         0 => 0,
         1 => u64::from(input.u8()),

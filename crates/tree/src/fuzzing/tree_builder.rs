@@ -15,7 +15,7 @@ use std::sync::Arc;
 use teak_base::bytes::Put;
 use teak_base::checksum::hash_key;
 use teak_base::fuzzing::Input;
-use teak_base::{Codec, FileId, Lsn, Operation, StorageResult, WriteId};
+use teak_base::{FileId, Lsn, Operation, StorageResult, WriteId};
 use teak_block_file::{BlockAddress, BlockDescription, BlockFile, BlockKind, BlockWriter};
 use teak_disk::Disk;
 
@@ -61,7 +61,7 @@ pub(super) fn build(disk: &Arc<dyn Disk>, path: &Path, input: &mut Input<'_>) ->
 fn options(input: &mut Input<'_>) -> TreeOptions {
     let mut options = TreeOptions::tiny();
     options.filters = input.below(2) == 1;
-    options.codec = codec(input);
+    options.codec = input.quick_codec();
     if input.rarely() {
         options.fanout = input.u32();
         options.leaf_runs_max = input.u32();
@@ -231,8 +231,7 @@ impl Builder<'_, '_> {
                 }
                 let is_new = last.as_ref().is_none_or(|(before, _)| *before != key);
                 let id = WriteId(u64::from(self.input.below(4)));
-                let operation = Operation::from_number(1 + self.input.below(2));
-                let operation = operation.unwrap_or(Operation::Put);
+                let operation = self.input.one_of(&Operation::ALL);
                 let value = match operation {
                     Operation::Put => vec![number; usize::from(step % 9)],
                     Operation::Delete => Vec::new(),
@@ -306,13 +305,8 @@ impl Builder<'_, '_> {
         let description = BlockDescription {
             kind,
             layout: layout ^ u8::from(self.input.rarely()),
-            codec: codec(self.input),
+            codec: self.input.quick_codec(),
         };
         self.writer.write(description, raw)
     }
-}
-
-/// Any codec except LZMA, which is slow for small blocks.
-fn codec(input: &mut Input<'_>) -> Codec {
-    Codec::from_number(input.below(5)).unwrap_or(Codec::None)
 }

@@ -1,6 +1,7 @@
 //! Single records and headers.
 
 use crate::WriteOperation;
+use crate::field::Rest;
 use crate::format::{
     BATCH_HEADER_BYTES, BatchHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentKind,
 };
@@ -85,6 +86,10 @@ pub fn example_records(visit: &mut dyn FnMut(&Record<'_>)) {
             owner: WriteId(5),
             write_ids: (&ids).into(),
         },
+        Record::TablesAltered { bytes: b"tables" },
+        Record::Void {
+            bytes: Rest(b"revoked"),
+        },
     ];
     for record in &records {
         visit(record);
@@ -153,4 +158,18 @@ pub(super) fn header_seeds() -> Vec<Vec<u8>> {
     let mut batch = vec![0; BATCH_HEADER_BYTES + 4];
     header.seal(7, &mut batch);
     vec![segment.encode().0, batch]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_an_example_of_every_kind() {
+        let mut numbers = Vec::new();
+        example_records(&mut |record| numbers.push(record.number()));
+        for number in Record::NUMBERS {
+            assert!(numbers.contains(number), "kind {number}");
+        }
+    }
 }

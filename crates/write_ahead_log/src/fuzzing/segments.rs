@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use teak_base::bytes::Put;
 use teak_base::fuzzing::Input;
-use teak_base::{Codec, Lsn, StorageError, StorageResult};
+use teak_base::{Lsn, StorageError, StorageResult};
 use teak_disk::{Disk, MemoryDisk};
 
 const INSTANCE: u64 = 7;
@@ -104,6 +104,12 @@ fn build(disk: &Arc<dyn Disk>, input: &mut Input<'_>) -> StorageResult<()> {
     }
 }
 
+/// The number of a record's kind, or zero, which no kind has.
+fn number_of(byte: u8) -> u8 {
+    let numbers = Record::NUMBERS.iter().copied();
+    byte % (numbers.max().unwrap_or(0) + 1)
+}
+
 /// Builds one batch of records from the input or of arbitrary bytes.
 fn batch(input: &mut Input<'_>, seed: u64, lsn: &mut u64, chain: &mut u64, bytes: &mut Vec<u8>) {
     let mut raw = Vec::new();
@@ -114,14 +120,12 @@ fn batch(input: &mut Input<'_>, seed: u64, lsn: &mut u64, chain: &mut u64, bytes
             raw.extend_from_slice(body);
         } else {
             raw.put_u32(u32::try_from(body.len() + 1).unwrap_or(0));
-            raw.put_u8(kind % 12);
+            raw.put_u8(number_of(kind));
             raw.extend_from_slice(body);
         }
     }
     let mut batch = vec![0; BATCH_HEADER_BYTES];
-    // Any codec except LZMA, whose set-up is slow.
-    let codec = Codec::from_number(input.below(5)).unwrap_or(Codec::None);
-    let codec = codec.compress(&raw, &mut batch);
+    let codec = input.quick_codec().compress(&raw, &mut batch);
     let faults = if input.rarely() { input.u8() } else { 0 };
     let fault = |bit: u32| u32::from(faults >> bit & 1);
     let stored = u32::try_from(batch.len() - BATCH_HEADER_BYTES).unwrap_or(0);
@@ -164,4 +168,16 @@ pub(super) fn segments_seeds() -> Vec<Vec<u8>> {
     }
     two_segments.push(40);
     vec![one_segment, two_segments]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_every_kind_are_made() {
+        for number in Record::NUMBERS {
+            assert_eq!(number_of(*number), *number);
+        }
+    }
 }

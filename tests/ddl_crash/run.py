@@ -142,10 +142,11 @@ class Test:
         self.draw = random.Random(options.seed)
         self.server = Server(self.directory / "server", ["--cache=32M", "--skip-innodb", "--default-storage-engine=TEAK", *options.server_option])
         self.writers = []
-        self.beyond = 0
+        self.beyond, self.statements = 0, 0
 
     def round(self):
-        """Lets the writers run and kills the server. Returns the duration."""
+        """Lets the writers run and kills the server. Returns the duration and the number of statements."""
+        before = sum(writer.done for writer in self.writers)
         threads = [threading.Thread(target=writer.run, args=(self.server.connect,)) for writer in self.writers]
         for thread in threads:
             thread.start()
@@ -156,7 +157,9 @@ class Test:
             thread.join(60)
             if thread.is_alive():
                 raise RuntimeError("a writer did not end after the server was killed")
-        return pause
+        done = sum(writer.done for writer in self.writers) - before
+        self.statements += done
+        return pause, done
 
     def verify(self):
         faults = []
@@ -196,9 +199,8 @@ class Test:
         self.begin("0")
         flights = {}
         for number in range(1, self.options.kills + 1):
-            before = sum(writer.done for writer in self.writers)
             try:
-                pause = self.round()
+                pause, done = self.round()
                 for writer in self.writers:
                     if writer.flying:
                         kind = re.sub(r"[^A-Z ]|\b[A-Z]\b", "", re.sub(r"\w+\.\w+.*?(?=[A-Z]{2}|$)", "", writer.flying.text)).split()[:3]
@@ -222,13 +224,12 @@ class Test:
                 print(f"   in flight: {flying}\n   the server's directory is kept in {self.directory}\n   end of its error log:\n{self.server.log_tail(25)}")
                 self.server.stop()
                 return finish(0, 1, f"{number} kills")
-            done = sum(writer.done for writer in self.writers) - before
             print(f"kill {number:3} after {pause:4.2f} s: {done:4} statements, {sum(len(writer.state.tables()) for writer in self.writers)} tables hold;"
                   f" in flight: {'; '.join(flying)}", flush=True)
         self.server.remove(self.directory)
         print(f"{self.beyond} kills left a partitioned table partly changed, which the server does not repair")
         print("in flight when killed: " + ", ".join(f"{kind} {count}" for kind, count in sorted(flights.items())))
-        return finish(1, 0, f"{self.options.kills} kills", f"{sum(writer.done for writer in self.writers):,} statements")
+        return finish(1, 0, f"{self.options.kills} kills", f"{self.statements:,} statements")
 
 
 def main():

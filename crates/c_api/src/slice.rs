@@ -1,6 +1,6 @@
 //! Bytes with a length.
 
-use crate::boundary::Failure;
+use crate::boundary::{Failure, array};
 
 /// Bytes with a length. As an argument it is borrowed during the call; a returned slice is valid as
 /// long as the documentation of the call states.
@@ -13,9 +13,6 @@ pub struct teak_slice {
     /// Number of bytes.
     pub len: usize,
 }
-
-/// Maximum size of an object in memory, in bytes.
-const BYTES_MAX: usize = isize::MAX.unsigned_abs();
 
 impl teak_slice {
     pub(crate) const NONE: Self = Self {
@@ -35,17 +32,11 @@ impl teak_slice {
         bytes.map_or(Self::NONE, Self::of)
     }
 
-    /// The bytes. NULL with a length is an error.
+    /// The bytes. NULL with a length is an error, and a length that no object in memory has.
     #[inline]
     pub(crate) unsafe fn bytes<'a>(self) -> Result<&'a [u8], Failure> {
-        if self.len == 0 {
-            return Ok(&[]);
-        }
-        if self.data.is_null() || self.len > BYTES_MAX {
-            return Err(malformed());
-        }
-        // SAFETY: the contract of `boundary`.
-        Ok(unsafe { std::slice::from_raw_parts(self.data, self.len) })
+        // SAFETY: the caller guarantees the contract of `boundary`.
+        unsafe { array(self.data, self.len, "the data of a slice") }
     }
 
     /// The bytes; `None` for NULL.
@@ -63,7 +54,29 @@ impl teak_slice {
     }
 }
 
-#[cold]
-fn malformed() -> Failure {
-    Failure::invalid("a slice has a length but its data is NULL")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(data: *const u8, len: usize) -> String {
+        // SAFETY: a slice with bytes is refused before they are read.
+        match unsafe { teak_slice { data, len }.bytes() } {
+            Ok(_) => panic!("accepted"),
+            Err(failure) => failure.text.into_owned(),
+        }
+    }
+
+    #[test]
+    fn a_refused_slice_is_described() {
+        let byte = std::ptr::from_ref(&7);
+        let too_long = isize::MAX.unsigned_abs() + 1;
+        assert_eq!(refusal(std::ptr::null(), 1), "the data of a slice is NULL");
+        for len in [too_long, usize::MAX] {
+            let text = refusal(byte, len);
+            assert_eq!(
+                text,
+                "the data of a slice has more elements than fit into memory"
+            );
+        }
+    }
 }

@@ -10,7 +10,7 @@ pub(crate) type Outcome = Result<teak_status, Failure>;
 /// A failed call: its status and a message.
 pub(crate) struct Failure {
     pub(super) status: teak_status,
-    pub(super) text: Cow<'static, str>,
+    pub(crate) text: Cow<'static, str>,
 }
 
 impl Failure {

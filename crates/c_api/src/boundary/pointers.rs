@@ -12,6 +12,11 @@ pub(crate) fn is_null(name: &str) -> Failure {
     Failure::invalid(format!("{name} is NULL"))
 }
 
+#[cold]
+fn is_too_long(name: &str) -> Failure {
+    Failure::invalid(format!("{name} has more elements than fit into memory"))
+}
+
 /// A handle or struct behind a pointer.
 #[inline]
 pub(crate) unsafe fn reference<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Failure> {
@@ -40,7 +45,7 @@ pub(crate) unsafe fn array<'a, T>(
         return Err(is_null(name));
     }
     if count > BYTES_MAX / size_of::<T>().max(1) {
-        return Err(Failure::invalid(format!("{name} has too many elements")));
+        return Err(is_too_long(name));
     }
     // SAFETY: the contract of `boundary`.
     Ok(unsafe { std::slice::from_raw_parts(pointer, count) })

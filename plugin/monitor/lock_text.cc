@@ -8,6 +8,8 @@
 
 #include "monitor/lock_text.h"
 
+#include <new>
+
 #include "base/engine.h"
 #include "sql_acl.h"
 #include "sql_show.h"
@@ -54,10 +56,10 @@ void append_text(std::string *json, const char *name, const std::string &value) 
 struct FailedWait {
   bool statements;
   std::string head, blockers;
+  bool is_out_of_memory;
 };
 
-void add_blocker(void *context, const teak_wait_info *wait) {
-  auto *failed = static_cast<FailedWait *>(context);
+void add_blocker(FailedWait *failed, const teak_wait_info *wait) {
   if (failed->head.empty()) {
     SqlName name(wait->table);
     failed->head = "{";
@@ -76,8 +78,18 @@ void add_blocker(void *context, const teak_wait_info *wait) {
   std::string blocker = "{";
   append_number(&blocker, "txnid", wait->blocker);
   append_number(&blocker, "mysql_thread_id", wait->blocker_thread);
+  append_text(&blocker, "kind", kind_name(wait->kind));
   if (failed->statements) append_text(&blocker, "statement", statement_of(wait->blocker_thread));
   failed->blockers.append(blocker).push_back('}');
+}
+
+void try_to_add_blocker(void *context, const teak_wait_info *wait) {
+  auto *failed = static_cast<FailedWait *>(context);
+  try {
+    add_blocker(failed, wait);
+  } catch (const std::bad_alloc &) {
+    failed->is_out_of_memory = true;
+  }
 }
 
 }  // namespace
@@ -112,8 +124,8 @@ const char *kind_name(teak_lock_kind kind) {
       return "RANGE";
     case TEAK_LOCK_KIND_WRITTEN:
       return "IMPLICIT";
-    case TEAK_LOCK_KIND_RANGE_REQUEST:
-      return "RANGE";
+    case TEAK_LOCK_KIND_WAITING_WRITE:
+      return "WAITING_WRITE";
   }
   return "";
 }
@@ -130,10 +142,13 @@ std::string statement_of(uint64_t thread) {
 
 bool may_see_others(THD *thd) { return !check_global_access(thd, PROCESS_ACL, true); }
 
-std::string describe_failed_wait(THD *thd, teak_transaction *transaction) {
-  FailedWait failed = {may_see_others(thd), {}, {}};
-  if (teak_transaction_take_failed_wait(engine, transaction, add_blocker, &failed) != TEAK_OK) return std::string();
+std::string describe_failed_wait(THD *thd, teak_transaction *transaction) try {
+  FailedWait failed = {may_see_others(thd), {}, {}, false};
+  const teak_status status = teak_transaction_take_failed_wait(engine, transaction, try_to_add_blocker, &failed);
+  if (status != TEAK_OK || failed.is_out_of_memory) return std::string();
   return failed.head + ",\"blocking\":[" + failed.blockers + "]}";
+} catch (const std::bad_alloc &) {
+  return std::string();
 }
 
 }  // namespace teak

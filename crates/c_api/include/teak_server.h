@@ -300,9 +300,9 @@ typedef enum teak_lock_kind {
   TEAK_LOCK_KIND_WRITE_RANGE = 3,
   // The implicit locks of the rows that a transaction wrote.
   TEAK_LOCK_KIND_WRITTEN = 4,
-  // Only for waits: a request for a range lock, queued behind a writer that is blocked in the
-  // range.
-  TEAK_LOCK_KIND_RANGE_REQUEST = 5,
+  // Only for waits: no lock, but a write that itself waits in the range. A later request for a
+  // gap lock or range lock is queued behind it.
+  TEAK_LOCK_KIND_WAITING_WRITE = 5,
 } teak_lock_kind;
 
 // A transaction that waits for another.
@@ -315,10 +315,11 @@ typedef struct teak_wait_info {
   uint64_t blocker;
   // Its thread id, assigned by the caller; 0: none.
   uint64_t blocker_thread;
-  // The lock that blocks: TEAK_LOCK_KIND_ROW also for a row range, TEAK_LOCK_KIND_GAP for any
-  // range lock.
+  // The blocker's lock that blocks. TEAK_LOCK_KIND_ROW also for a request for a row lock that is
+  // ahead in the queue. If the blocker has just ended: TEAK_LOCK_KIND_ROW also for a row range,
+  // TEAK_LOCK_KIND_GAP also for a write range.
   teak_lock_kind kind;
-  // Requested mode for TEAK_LOCK_KIND_ROW; otherwise TEAK_LOCK_NONE.
+  // Requested mode of a row lock; otherwise TEAK_LOCK_NONE.
   teak_lock_mode mode;
   // Name of the table; data NULL if it was dropped or is not open.
   teak_slice table;

@@ -91,8 +91,8 @@ pub use teak_base::limits::KEY_BYTES_MAX;
 pub use teak_base::{Codec, CommitSequence, FileId, Lsn, StorageError};
 pub use teak_disk::Disk;
 pub use teak_transactions::{
-    LockMode, Owner, RangeLockKind, TransactionHandle, TransactionId, WaitError, WaitListener,
-    report,
+    BlockerKind, LockMode, Owner, RangeLockKind, TransactionHandle, TransactionId, WaitError,
+    WaitListener, report,
 };
 pub use teak_tree::{LostPart, PageCounts, SalvagedEntry, TreeOptions};
 pub use transaction::{Duplicate, EngineTransaction, Isolation};

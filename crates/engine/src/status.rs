@@ -10,8 +10,8 @@ use std::cmp::Reverse;
 use std::fmt::{self, Write};
 use std::sync::atomic::Ordering;
 use teak_base::latency::Latencies;
-use teak_transactions::LockMode;
 use teak_transactions::report::{DeadlockReport, LockRequest, WaitKind};
+use teak_transactions::{BlockerKind, LockMode, RangeLockKind};
 
 /// Number of indexes in the report, the largest first.
 const INDEXES_LISTED: usize = 20;
@@ -261,15 +261,26 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-fn lock_request(out: &mut String, request: &LockRequest, names: &IndexNames) -> fmt::Result {
+fn lock_request(
+    out: &mut String,
+    request: &LockRequest,
+    blocked_by: BlockerKind,
+    names: &IndexNames,
+) -> fmt::Result {
     let key = Hex(&request.key);
     match request.kind {
         WaitKind::Lock(LockMode::Shared) => write!(out, "shared lock on key {key}")?,
         WaitKind::Lock(LockMode::Exclusive) => write!(out, "exclusive lock on key {key}")?,
         WaitKind::Write => write!(out, "end of the transaction that wrote key {key}")?,
-        WaitKind::RangeLock => write!(out, "insert or write within a gap lock at key {key}")?,
-        WaitKind::RangeRequest => {
+        WaitKind::RangeLock if blocked_by == BlockerKind::Gap => {
+            write!(out, "insert within a gap lock at key {key}")?
+        }
+        WaitKind::RangeLock => write!(out, "write within a range lock at key {key}")?,
+        WaitKind::RangeRequest(RangeLockKind::Gap) => {
             write!(out, "gap lock, waiting behind an insert, from key {key}")?
+        }
+        WaitKind::RangeRequest(RangeLockKind::Write) => {
+            write!(out, "range lock, waiting behind a write, from key {key}")?
         }
     }
     match names.get(request.file) {
@@ -294,7 +305,7 @@ fn deadlock(out: &mut String, deadlock: &DeadlockReport, names: &IndexNames) -> 
             member.row_locks,
             member.waited.as_millis()
         )?;
-        lock_request(out, &member.request, names)?;
+        lock_request(out, &member.request, member.blocked_by, names)?;
         let victim = if party.transaction == deadlock.victim {
             ": VICTIM"
         } else {

@@ -15,8 +15,8 @@ use std::time::Duration;
 use teak_disk::MemoryDisk;
 use teak_engine::report::{LockExtent, WaitKind};
 use teak_engine::{
-    Engine, EngineError, EngineResult, EngineTransaction, IndexNumber, Isolation, ReadMode,
-    RowEntry, TableHandle, WaitError,
+    BlockerKind, Engine, EngineError, EngineResult, EngineTransaction, IndexNumber, Isolation,
+    ReadMode, RowEntry, RowRetention, TableHandle, WaitError,
 };
 
 const LONG: Duration = Duration::from_secs(60);
@@ -171,7 +171,7 @@ fn waits_for_written_rows_and_unique_keys_are_reported_and_served_in_order() {
         let names = engine.index_names();
         for wait in &waits {
             assert_eq!(&*names.get(wait.request.file).unwrap().index, "by_value");
-            let ahead = wait.blockers.iter().map(|party| party.thread).max();
+            let ahead = wait.blockers.iter().map(|b| b.party.thread).max();
             assert_eq!(ahead, Some(wait.requester.thread - 1));
         }
         assert!(
@@ -185,6 +185,44 @@ fn waits_for_written_rows_and_unique_keys_are_reported_and_served_in_order() {
         writer.rollback();
     });
     assert_eq!(*order.lock().unwrap(), [(2, true), (3, true), (4, true)]);
+}
+
+#[test]
+fn a_wait_shows_the_kind_of_lock_that_blocks_it() {
+    let (engine, table) = filled(3000);
+    for (retention, kind) in [
+        (RowRetention::UntilUnlocked, BlockerKind::Gap),
+        (RowRetention::UntilTransactionEnd, BlockerKind::WriteRange),
+    ] {
+        let mut reader = begin(&engine);
+        let mut cursor = reader
+            .cursor(&table, IndexNumber::ROWS, ReadMode::Shared)
+            .unwrap();
+        cursor.set_row_retention(retention);
+        assert!(cursor.first(&mut reader).unwrap().is_some());
+        assert!(cursor.next(&mut reader).unwrap().is_some());
+        let blocked = format!("{}x", key(0));
+        assert_eq!(blocker_of(&engine, &table, &blocked), kind);
+        drop(cursor);
+        reader.rollback();
+    }
+    engine.set_lock_bytes_max(64 << 10);
+    let mut big = begin(&engine);
+    lock_up_to(&mut big, &table, 2000).unwrap();
+    let mut other = begin(&engine);
+    assert!(lock(&mut other, &table, &key(1000), ReadMode::Shared).is_err());
+    let failed = other.take_failed_wait().unwrap();
+    assert_eq!(failed.blockers[0].kind, BlockerKind::RowRange);
+}
+
+/// How another transaction blocks the insertion of a row.
+fn blocker_of(engine: &Engine, table: &TableHandle, key: &str) -> BlockerKind {
+    let mut writer = begin(engine);
+    let refused = insert(&mut writer, table, key, "value");
+    assert!(is_timeout(refused));
+    let failed = writer.take_failed_wait().unwrap();
+    assert_eq!(failed.blockers.len(), 1);
+    failed.blockers[0].kind
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub use handle::TransactionHandle;
 pub use horizon::MergeHorizon;
 pub use latches::{LatchGuard, Latches};
 pub use lock_id::LockId;
-pub use lock_types::{LockMode, RangeLockKind};
+pub use lock_types::{BlockerKind, LockMode, RangeLockKind};
 pub use range_locks::RangeLocks;
 pub use range_queue_positions::RangeQueuePositions;
 pub use read_view::{ReadView, ViewKind};

@@ -40,8 +40,57 @@ pub(crate) struct HeldLock {
     pub written: bool,
 }
 
-/// The transactions that block one transaction.
-pub(crate) type Blockers = SmallVec<[TransactionId; 4]>;
+/// How a transaction blocks the wait of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockerKind {
+    /// It holds a lock of the row, or its request for one is ahead in the queue.
+    Row,
+    /// It holds a row range that contains the row.
+    RowRange,
+    /// It holds a gap lock that contains the key.
+    Gap,
+    /// It holds a write range lock that contains the key.
+    WriteRange,
+    /// It wrote the newest version of the row.
+    Written,
+    /// It holds no lock: its write, which itself waits in the range, is ahead in the queue of
+    /// requests for range locks.
+    WaitingWrite,
+}
+
+/// A transaction that blocks another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blocking {
+    pub transaction: TransactionId,
+    pub kind: BlockerKind,
+}
+
+/// The transactions that block one transaction, each once.
+#[derive(Debug, Default)]
+pub(crate) struct Blockers(SmallVec<[Blocking; 4]>);
+
+impl Blockers {
+    /// Adds a transaction, unless the list contains it.
+    pub(crate) fn add(&mut self, transaction: TransactionId, kind: BlockerKind) {
+        if !self.0.iter().any(|known| known.transaction == transaction) {
+            self.0.push(Blocking { transaction, kind });
+        }
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Blocking> {
+        self.0.iter()
+    }
+}
+
+impl FromIterator<Blocking> for Blockers {
+    fn from_iter<I: IntoIterator<Item = Blocking>>(blockers: I) -> Self {
+        let mut list = Self::default();
+        for Blocking { transaction, kind } in blockers {
+            list.add(transaction, kind);
+        }
+        list
+    }
+}
 
 /// A change of the memory of a transaction's ranges, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

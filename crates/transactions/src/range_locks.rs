@@ -38,7 +38,7 @@ use self::queue::{RangeQueue, RangeRequest};
 use self::row_ranges::RowRanges;
 use crate::handle::TransactionHandle;
 use crate::lock_id::LockId;
-use crate::lock_types::{Blockers, LockMode, RangeLockKind, Resized};
+use crate::lock_types::{BlockerKind, Blockers, LockMode, RangeLockKind, Resized};
 use crate::report::{LockExtent, LockReport};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -251,7 +251,9 @@ impl RangeLocks {
             return;
         }
         let state = self.state.lock();
-        blockers.extend(state.rows.blockers(key, transaction, mode));
+        for owner in state.rows.blockers(key, transaction, mode) {
+            blockers.add(owner, BlockerKind::RowRange);
+        }
     }
 
     /// Extends the row range of a transaction to the union of its current one and `wanted`. Returns

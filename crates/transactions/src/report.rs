@@ -1,6 +1,6 @@
 //! Copies of lock and wait state for monitoring. Reading them holds no lock.
 
-use crate::lock_types::{LockMode, RangeLockKind};
+use crate::lock_types::{BlockerKind, LockMode, RangeLockKind};
 use std::time::{Duration, SystemTime};
 use teak_base::{FileId, TransactionId};
 
@@ -12,11 +12,11 @@ pub enum WaitKind {
     Lock(LockMode),
     /// The row's newest version, whose writer is active.
     Write,
-    /// A range lock that blocks an insert or write of the key.
+    /// A gap lock or write range lock that blocks an insert or write of the key.
     RangeLock,
-    /// The request is for a range lock that starts at the key. It waits for a
-    /// blocked write in the range with an earlier ticket.
-    RangeRequest,
+    /// The request is for a range lock of this kind that starts at the key. It
+    /// waits for a blocked write in the range with an earlier ticket.
+    RangeRequest(RangeLockKind),
 }
 
 /// A transaction and its thread.
@@ -26,6 +26,15 @@ pub struct Party {
     pub transaction: TransactionId,
     /// Thread id assigned by the caller; zero for none.
     pub thread: u64,
+}
+
+/// A transaction that blocks a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocker {
+    /// The transaction.
+    pub party: Party,
+    /// How it blocks the wait.
+    pub kind: BlockerKind,
 }
 
 /// A lock request that has to wait.
@@ -50,7 +59,7 @@ pub struct WaitReport {
     pub waited: Duration,
     /// The conflicting transactions, and the next waiting transaction ahead in
     /// the queue.
-    pub blockers: Vec<Party>,
+    pub blockers: Vec<Blocker>,
 }
 
 /// A wait that failed.
@@ -61,7 +70,7 @@ pub struct FailedWait {
     /// Time waited.
     pub waited: Duration,
     /// The transactions that blocked it.
-    pub blockers: Vec<Party>,
+    pub blockers: Vec<Blocker>,
 }
 
 /// The keys that a lock covers.
@@ -107,6 +116,8 @@ pub struct DeadlockMember {
     pub party: Party,
     /// Its request, which the next member blocks.
     pub request: LockRequest,
+    /// How the next member blocks it.
+    pub blocked_by: BlockerKind,
     /// Time waited.
     pub waited: Duration,
     /// Rows written.

@@ -241,9 +241,9 @@ impl RowLocks {
         counts: impl Fn(TransactionId) -> bool,
     ) -> Blockers {
         let locks = self.shard(lock).locks.lock();
-        locks
-            .get(&lock)
-            .map_or_else(Blockers::new, |found| found.blockers(transaction, counts))
+        locks.get(&lock).map_or_else(Blockers::default, |found| {
+            found.blockers(transaction, counts)
+        })
     }
 
     /// All transactions that a queued transaction may have to wait for: every
@@ -252,7 +252,7 @@ impl RowLocks {
         let locks = self.shard(lock).locks.lock();
         locks
             .get(&lock)
-            .map_or_else(Blockers::new, |found| found.ahead_of(transaction))
+            .map_or_else(Blockers::default, |found| found.ahead_of(transaction))
     }
 
     /// Whether there are more locks than the `held` ones of the caller. If it returns false after a

@@ -18,7 +18,7 @@
 
 use crate::handle::TransactionHandle;
 use crate::lock_id::LockId;
-use crate::lock_types::Blockers;
+use crate::lock_types::{BlockerKind, Blockers, Blocking};
 use crate::range_locks::RangeLocks;
 use crate::report::{DeadlockMember, DeadlockReport, LockRequest, Party};
 use crate::row_locks::RowLocks;
@@ -80,19 +80,26 @@ impl Wait {
         counts: impl Fn(TransactionId) -> bool,
     ) -> Blockers {
         match &self.target {
-            WaitTarget::Write(id) => ids.active_owner(*id).into_iter().collect(),
+            WaitTarget::Write(id) => {
+                let writer = ids.active_owner(*id).into_iter();
+                let kind = BlockerKind::Written;
+                writer
+                    .map(|transaction| Blocking { transaction, kind })
+                    .collect()
+            }
             WaitTarget::Row(lock) => locks.blockers(*lock, self.handle.id(), counts),
             WaitTarget::Range(ranges) => ranges.blockers(self.handle.id()),
         }
     }
 
-    fn member(&self) -> DeadlockMember {
+    fn member(&self, blocked_by: BlockerKind) -> DeadlockMember {
         DeadlockMember {
             party: Party {
                 transaction: self.handle.id(),
                 thread: self.handle.thread(),
             },
             request: self.request.clone(),
+            blocked_by,
             waited: self.since.elapsed(),
             rows_written: self.handle.rows_written(),
             row_locks: self.handle.row_locks(),
@@ -136,14 +143,18 @@ impl WaitGraph {
         let mut waits = self.waits.lock();
         waits.insert(me, wait);
         while let Some(cycle) = cycle_through(me, &waits, locks, ids) {
-            let members = cycle.iter().filter_map(|id| waits.get(id));
+            let members = cycle
+                .iter()
+                .filter_map(|edge| Some((waits.get(&edge.waiter)?, edge.blocked_by)));
             let victim = members
                 .clone()
-                .min_by_key(|member| abort_cost(&member.handle, me))
-                .map_or(me, |member| member.handle.id());
+                .min_by_key(|(member, _)| abort_cost(&member.handle, me))
+                .map_or(me, |(member, _)| member.handle.id());
             reports.push(DeadlockReport {
                 at: SystemTime::now(),
-                members: members.map(Wait::member).collect(),
+                members: members
+                    .map(|(member, blocked_by)| member.member(blocked_by))
+                    .collect(),
                 victim,
             });
             let failed = waits.remove(&victim);
@@ -171,14 +182,21 @@ impl WaitGraph {
     }
 }
 
+/// An edge of the graph: a transaction that waits, and how it is blocked.
+#[derive(Clone, Copy)]
+struct Edge {
+    waiter: TransactionId,
+    blocked_by: BlockerKind,
+}
+
 /// A cycle through `start`: each member waits for the next.
 fn cycle_through(
     start: TransactionId,
     waits: &Waits,
     locks: &RowLocks,
     ids: &WriteIdTable,
-) -> Option<Vec<TransactionId>> {
-    let mut reached_from: HashMap<TransactionId, TransactionId> = HashMap::new();
+) -> Option<Vec<Edge>> {
+    let mut reached_by: HashMap<TransactionId, Edge> = HashMap::new();
     let mut next: SmallVec<[TransactionId; 8]> = SmallVec::new();
     next.push(start);
     while let Some(waiter) = next.pop() {
@@ -189,22 +207,26 @@ fn cycle_through(
         // either leaves the queue as the victim of another cycle, or is about to begin its wait,
         // and will then search for cycles.
         let counts = |id| waits.contains_key(&id);
-        for blocker in wait.blockers_that_count(locks, ids, counts) {
+        for blocking in wait.blockers_that_count(locks, ids, counts).iter() {
+            let blocker = blocking.transaction;
+            let mut edge = Edge {
+                waiter,
+                blocked_by: blocking.kind,
+            };
             if blocker == start {
-                let mut cycle = vec![waiter];
-                let mut member = waiter;
-                while member != start {
-                    let Some(from) = reached_from.get(&member) else {
+                let mut cycle = vec![edge];
+                while edge.waiter != start {
+                    let Some(before) = reached_by.get(&edge.waiter) else {
                         break;
                     };
-                    member = *from;
-                    cycle.push(member);
+                    edge = *before;
+                    cycle.push(edge);
                 }
                 cycle.reverse();
                 return Some(cycle);
             }
-            if let Entry::Vacant(unseen) = reached_from.entry(blocker) {
-                unseen.insert(waiter);
+            if let Entry::Vacant(unseen) = reached_by.entry(blocker) {
+                unseen.insert(edge);
                 next.push(blocker);
             }
         }

@@ -6,8 +6,8 @@ use crate::handles::{teak_engine, teak_transaction};
 use crate::slice::teak_slice;
 use crate::status::teak_status::{self, TEAK_NOT_FOUND, TEAK_OK};
 use crate::transaction::teak_isolation_number;
-use ::teak_engine::report::{LockExtent, LockRequest, Party, WaitKind};
-use ::teak_engine::{Engine, IndexNames, LockMode, RangeLockKind};
+use ::teak_engine::report::{Blocker, LockExtent, LockRequest, Party, WaitKind};
+use ::teak_engine::{BlockerKind, Engine, IndexNames, LockMode, RangeLockKind};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::time::{Duration, UNIX_EPOCH};
@@ -26,9 +26,9 @@ pub enum teak_lock_kind {
     TEAK_LOCK_KIND_WRITE_RANGE = 3,
     /// The implicit locks of the rows that a transaction wrote.
     TEAK_LOCK_KIND_WRITTEN = 4,
-    /// Only for waits: a request for a range lock, queued behind a writer that is blocked in the
-    /// range.
-    TEAK_LOCK_KIND_RANGE_REQUEST = 5,
+    /// Only for waits: no lock, but a write that itself waits in the range. A later request for a
+    /// gap lock or range lock is queued behind it.
+    TEAK_LOCK_KIND_WAITING_WRITE = 5,
 }
 
 use teak_lock_kind::*;
@@ -98,10 +98,11 @@ pub struct teak_wait_info {
     pub blocker: u64,
     /// Its thread id, assigned by the caller; 0: none.
     pub blocker_thread: u64,
-    /// The lock that blocks: TEAK_LOCK_KIND_ROW also for a row range, TEAK_LOCK_KIND_GAP for any
-    /// range lock.
+    /// The blocker's lock that blocks. TEAK_LOCK_KIND_ROW also for a request for a row lock that is
+    /// ahead in the queue. If the blocker has just ended: TEAK_LOCK_KIND_ROW also for a row range,
+    /// TEAK_LOCK_KIND_GAP also for a write range.
     pub kind: teak_lock_kind,
-    /// Requested mode for TEAK_LOCK_KIND_ROW; otherwise TEAK_LOCK_NONE.
+    /// Requested mode of a row lock; otherwise TEAK_LOCK_NONE.
     pub mode: teak_lock_mode,
     /// Name of the table; data NULL if it was dropped or is not open.
     pub table: teak_slice,
@@ -134,26 +135,37 @@ fn names_of(names: &IndexNames, file: ::teak_engine::FileId) -> (teak_slice, tea
     }
 }
 
+fn kind_of(blocker: BlockerKind) -> teak_lock_kind {
+    match blocker {
+        BlockerKind::Row => TEAK_LOCK_KIND_ROW,
+        BlockerKind::RowRange => TEAK_LOCK_KIND_ROW_RANGE,
+        BlockerKind::Gap => TEAK_LOCK_KIND_GAP,
+        BlockerKind::WriteRange => TEAK_LOCK_KIND_WRITE_RANGE,
+        BlockerKind::Written => TEAK_LOCK_KIND_WRITTEN,
+        BlockerKind::WaitingWrite => TEAK_LOCK_KIND_WAITING_WRITE,
+    }
+}
+
 fn wait_info(
     requester: Party,
-    blocker: Option<&Party>,
+    blocker: Option<&Blocker>,
     wanted: &LockRequest,
     waited: Duration,
     names: &IndexNames,
 ) -> teak_wait_info {
     let (table, index) = names_of(names, wanted.file);
-    let (kind, mode) = match wanted.kind {
+    let (ended, mode) = match wanted.kind {
         WaitKind::Lock(mode) => (TEAK_LOCK_KIND_ROW, mode_of(mode)),
         WaitKind::Write => (TEAK_LOCK_KIND_WRITTEN, TEAK_LOCK_NONE),
         WaitKind::RangeLock => (TEAK_LOCK_KIND_GAP, TEAK_LOCK_NONE),
-        WaitKind::RangeRequest => (TEAK_LOCK_KIND_RANGE_REQUEST, TEAK_LOCK_NONE),
+        WaitKind::RangeRequest(_) => (TEAK_LOCK_KIND_WAITING_WRITE, TEAK_LOCK_NONE),
     };
     teak_wait_info {
         requester: requester.transaction.0,
         requester_thread: requester.thread,
-        blocker: blocker.map_or(0, |party| party.transaction.0),
-        blocker_thread: blocker.map_or(0, |party| party.thread),
-        kind,
+        blocker: blocker.map_or(0, |blocker| blocker.party.transaction.0),
+        blocker_thread: blocker.map_or(0, |blocker| blocker.party.thread),
+        kind: blocker.map_or(ended, |blocker| kind_of(blocker.kind)),
         mode,
         table,
         index,
@@ -270,7 +282,7 @@ pub unsafe extern "C" fn teak_transaction_take_failed_wait(
             transaction: shared.id(),
             thread: shared.thread(),
         };
-        let report = |blocker: Option<&Party>| {
+        let report = |blocker: Option<&Blocker>| {
             let info = wait_info(requester, blocker, &failed.request, failed.waited, &names);
             // SAFETY: the caller's callback, with the caller's context.
             unsafe { sink(context, &raw const info) };

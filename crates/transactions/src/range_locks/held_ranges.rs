@@ -1,7 +1,7 @@
 //! The range locks of one index, by owner.
 
 use super::intervals::IntervalSet;
-use crate::lock_types::{RangeLockKind, Resized};
+use crate::lock_types::{BlockerKind, Blocking, RangeLockKind, Resized};
 use std::collections::HashMap;
 use teak_base::TransactionId;
 
@@ -15,7 +15,18 @@ pub(super) struct OwnedRanges {
 impl OwnedRanges {
     /// Whether these locks block a write of the key by another transaction.
     pub(super) fn block(&self, key: &[u8], is_insert: bool) -> bool {
-        self.writes.covers(key) || (is_insert && self.gaps.covers(key))
+        self.blocking(key, is_insert).is_some()
+    }
+
+    /// The kind of the lock that blocks a write of the key by another transaction.
+    fn blocking(&self, key: &[u8], is_insert: bool) -> Option<BlockerKind> {
+        if self.writes.covers(key) {
+            Some(BlockerKind::WriteRange)
+        } else if is_insert && self.gaps.covers(key) {
+            Some(BlockerKind::Gap)
+        } else {
+            None
+        }
     }
 
     pub(super) fn has_write_locks(&self) -> bool {
@@ -69,11 +80,14 @@ impl HeldRanges {
         key: &[u8],
         is_insert: bool,
         transaction: TransactionId,
-    ) -> impl Iterator<Item = TransactionId> {
-        self.by_owner
-            .iter()
-            .filter(move |(owner, owned)| **owner != transaction && owned.block(key, is_insert))
-            .map(|(owner, _)| *owner)
+    ) -> impl Iterator<Item = Blocking> {
+        let others = self.by_owner.iter();
+        let others = others.filter(move |(owner, _)| **owner != transaction);
+        others.filter_map(move |(owner, owned)| {
+            let kind = owned.blocking(key, is_insert)?;
+            let transaction = *owner;
+            Some(Blocking { transaction, kind })
+        })
     }
 
     pub(super) fn blocks(&self, key: &[u8], is_insert: bool, transaction: TransactionId) -> bool {

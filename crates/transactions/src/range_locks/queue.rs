@@ -11,7 +11,7 @@
 //! only for writers with earlier tickets.
 
 use crate::handle::TransactionHandle;
-use crate::lock_types::{Blockers, RangeLockKind};
+use crate::lock_types::{BlockerKind, Blockers, Blocking, RangeLockKind};
 use std::sync::Arc;
 use teak_base::TransactionId;
 
@@ -186,7 +186,7 @@ impl RangeQueue {
     ) -> Blockers {
         let mut requests = self.requests.iter();
         let waiting = requests.find(|waiting| waiting.transaction.id() == transaction);
-        waiting.map_or_else(Blockers::new, |waiting| {
+        waiting.map_or_else(Blockers::default, |waiting| {
             self.ahead_of(waiting, blocked_by_own).collect()
         })
     }
@@ -195,7 +195,7 @@ impl RangeQueue {
         &'a self,
         waiting: &'a WaitingRequest,
         blocked_by_own: impl Fn(&[u8], bool) -> bool + 'a,
-    ) -> impl Iterator<Item = TransactionId> + 'a {
+    ) -> impl Iterator<Item = Blocking> + 'a {
         let me = waiting.transaction.id();
         let writes = self.writes.iter().filter(move |write| {
             write.transaction.id() != me
@@ -203,6 +203,9 @@ impl RangeQueue {
                 && waiting.request.blocks(write)
                 && !blocked_by_own(&write.key, write.is_insert)
         });
-        writes.map(|write| write.transaction.id())
+        writes.map(|write| Blocking {
+            transaction: write.transaction.id(),
+            kind: BlockerKind::WaitingWrite,
+        })
     }
 }

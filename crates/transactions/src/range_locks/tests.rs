@@ -7,6 +7,14 @@ use proptest::prelude::*;
 const ME: TransactionId = TransactionId(1);
 const OTHER: TransactionId = TransactionId(2);
 
+fn blockers_of(
+    locks: &RangeLocks,
+    transaction: TransactionId,
+) -> Vec<(TransactionId, BlockerKind)> {
+    let blockers = locks.blockers(transaction);
+    blockers.iter().map(|b| (b.transaction, b.kind)).collect()
+}
+
 #[test]
 fn range_locks_block_others_and_not_their_owner() {
     let locks = RangeLocks::new(FileId(1));
@@ -49,13 +57,13 @@ fn blocked_writes_are_woken_when_their_range_lock_is_released() {
     locks.add(ME, RangeLockKind::Gap, b"a", Some(b"m"));
     locks.add(TransactionId(3), RangeLockKind::Gap, b"x", None);
     assert!(locks.enqueue_write(b"c", true, &waiter));
-    assert_eq!(locks.blockers(OTHER).as_slice(), [ME]);
+    assert_eq!(blockers_of(&locks, OTHER), [(ME, BlockerKind::Gap)]);
     locks.release(TransactionId(3));
     assert!(!waiter.waker().is_notified());
     locks.release(ME);
     assert!(waiter.waker().is_notified());
     locks.dequeue_writes(OTHER);
-    assert!(locks.blockers(OTHER).is_empty());
+    assert!(blockers_of(&locks, OTHER).is_empty());
 }
 
 fn rows(low: &[u8], high: &[u8], mode: LockMode) -> RowRange {
@@ -120,7 +128,7 @@ fn write_range_locks_block_updates_too() {
     let waiter = Arc::new(TransactionHandle::new(OTHER));
     assert!(!locks.enqueue_write(b"b", false, &waiter));
     assert!(locks.enqueue_write(b"d", false, &waiter));
-    assert_eq!(locks.blockers(OTHER).as_slice(), [ME]);
+    assert_eq!(blockers_of(&locks, OTHER), [(ME, BlockerKind::WriteRange)]);
     // The owner of an exclusive row range writes in it without checking range locks.
     let exclusive = |low: &[u8], high: &[u8]| rows(low, high, LockMode::Exclusive);
     assert!(locks.widen_rows(OTHER, exclusive(b"b", b"d")).is_none());

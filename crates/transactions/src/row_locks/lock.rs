@@ -2,7 +2,7 @@
 
 use crate::handle::TransactionHandle;
 use crate::lock_id::LockId;
-use crate::lock_types::{Blockers, HeldLock, LockMode};
+use crate::lock_types::{BlockerKind, Blockers, HeldLock, LockMode};
 use crate::range_locks::RangeLocks;
 use crate::report::{LockExtent, LockReport};
 use crate::row_name::RowName;
@@ -166,7 +166,7 @@ impl Lock {
         transaction: TransactionId,
         counts: impl Fn(TransactionId) -> bool,
     ) -> Blockers {
-        let mut blockers = Blockers::new();
+        let mut blockers = Blockers::default();
         let mut queue = self.queue.iter();
         let Some(position) = queue.position(|request| request.transaction.id() == transaction)
         else {
@@ -177,7 +177,7 @@ impl Lock {
         };
         for (holder, held) in &self.holders {
             if *holder != transaction && held.conflicts(request.mode) {
-                blockers.push(*holder);
+                blockers.add(*holder, BlockerKind::Row);
             }
         }
         request
@@ -185,7 +185,9 @@ impl Lock {
             .add_row_blockers(&request.key, transaction, request.mode, &mut blockers);
         let ahead = self.queue.iter().take(position).rev();
         let mut ahead = ahead.map(|request| request.transaction.id());
-        blockers.extend(ahead.find(|id| counts(*id)));
+        if let Some(nearest) = ahead.find(|id| counts(*id)) {
+            blockers.add(nearest, BlockerKind::Row);
+        }
         blockers
     }
 
@@ -194,10 +196,11 @@ impl Lock {
     pub(super) fn ahead_of(&self, transaction: TransactionId) -> Blockers {
         let holders = self.holders.iter().map(|(holder, _)| *holder);
         let queue = self.queue.iter().map(|request| request.transaction.id());
-        let mut ahead: Blockers = holders
-            .chain(queue.take_while(|id| *id != transaction))
-            .filter(|id| *id != transaction)
-            .collect();
+        let others = holders.chain(queue.take_while(|id| *id != transaction));
+        let mut ahead = Blockers::default();
+        for other in others.filter(|id| *id != transaction) {
+            ahead.add(other, BlockerKind::Row);
+        }
         let mut queue = self.queue.iter();
         if let Some(own) = queue.find(|request| request.transaction.id() == transaction) {
             own.index

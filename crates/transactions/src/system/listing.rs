@@ -4,7 +4,8 @@
 
 use super::TransactionSystem;
 use crate::handle::TransactionHandle;
-use crate::report::{DeadlockReport, Party, WaitReport};
+use crate::lock_types::Blocking;
+use crate::report::{Blocker, DeadlockReport, Party, WaitReport};
 use crate::wait_graph::Wait;
 use std::sync::Arc;
 use teak_base::TransactionId;
@@ -29,6 +30,13 @@ impl TransactionSystem {
         }
     }
 
+    pub(super) fn blocker(&self, blocking: &Blocking) -> Blocker {
+        Blocker {
+            party: self.party(blocking.transaction),
+            kind: blocking.kind,
+        }
+    }
+
     /// The current waits, by requester.
     #[must_use]
     pub fn lock_waits(&self) -> Vec<WaitReport> {
@@ -44,7 +52,7 @@ impl TransactionSystem {
             blockers: wait
                 .blockers(&self.locks, &self.ids)
                 .iter()
-                .map(|id| self.party(*id))
+                .map(|blocking| self.blocker(blocking))
                 .collect(),
         };
         waits.iter().map(report).collect()

@@ -6,7 +6,7 @@ use crate::handle::TransactionHandle;
 use crate::lock_types::{LockMode, RangeLockKind, Resized};
 use crate::range_locks::RangeLocks;
 use crate::range_queue_positions::RangeQueuePositions;
-use crate::report::{DeadlockReport, FailedWait, LockRequest, Party, WaitKind};
+use crate::report::{Blocker, DeadlockReport, FailedWait, LockRequest, WaitKind};
 use crate::row_name::RowName;
 use crate::sync::atomic::Ordering;
 use crate::transaction::Transaction;
@@ -120,7 +120,7 @@ impl TransactionSystem {
             if let Some(added) = ranges.add_in_turn(handle, kind, low, high) {
                 return Ok(added);
             }
-            let wait = range_wait(handle, ranges, low, WaitKind::RangeRequest);
+            let wait = range_wait(handle, ranges, low, WaitKind::RangeRequest(kind));
             let left = deadline.map_or(Duration::MAX, |deadline| {
                 deadline.saturating_duration_since(Instant::now())
             });
@@ -169,8 +169,10 @@ impl TransactionSystem {
             WaitTarget::Row(lock) => self.locks.ahead_of(*lock, wait.handle.id()),
             _ => wait.blockers(&self.locks, &self.ids),
         };
-        let holders: SmallVec<[Arc<TransactionHandle>; 4]> =
-            holders.iter().filter_map(|id| self.find(*id)).collect();
+        let holders: SmallVec<[Arc<TransactionHandle>; 4]> = holders
+            .iter()
+            .filter_map(|blocking| self.find(blocking.transaction))
+            .collect();
         let Some(waiter) = wait.handle.owner() else {
             return;
         };
@@ -188,12 +190,12 @@ impl TransactionSystem {
             Wake::Victim => WaitError::Deadlock,
         };
         let blockers = wait.blockers(&self.locks, &self.ids);
-        let parties = blockers.iter().map(|id| self.party(*id)).collect();
-        self.record_failure(wait, parties);
+        let blockers = blockers.iter().map(|blocking| self.blocker(blocking));
+        self.record_failure(wait, blockers.collect());
         Err(error)
     }
 
-    fn record_failure(&self, wait: &Wait, blockers: Vec<Party>) {
+    fn record_failure(&self, wait: &Wait, blockers: Vec<Blocker>) {
         wait.handle.set_failed_wait(FailedWait {
             request: wait.request.clone(),
             waited: wait.since.elapsed(),
@@ -221,9 +223,13 @@ impl TransactionSystem {
 }
 
 /// The transaction that `me` waits for in the last deadlock.
-fn blockers_in_last(deadlocks: &[DeadlockReport], me: TransactionId) -> Vec<Party> {
+fn blockers_in_last(deadlocks: &[DeadlockReport], me: TransactionId) -> Vec<Blocker> {
     let members = deadlocks.last().map_or(&[][..], |last| &last.members);
     let mut around = members.iter().cycle().take(members.len() + 1);
-    let _ = around.find(|member| member.party.transaction == me);
-    around.next().map(|next| next.party).into_iter().collect()
+    let own = around.find(|member| member.party.transaction == me);
+    let blocker = own.zip(around.next()).map(|(own, next)| Blocker {
+        party: next.party,
+        kind: own.blocked_by,
+    });
+    blocker.into_iter().collect()
 }

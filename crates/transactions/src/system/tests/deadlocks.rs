@@ -1,6 +1,7 @@
 //! Tests of the choice of deadlock victims and of deadlock reports.
 
 use super::*;
+use crate::lock_types::BlockerKind;
 use crate::report::WaitKind;
 
 /// Locks `x` exclusively, then ends the transaction.
@@ -174,13 +175,15 @@ fn a_deadlock_of_three_is_reported_with_its_members_in_order() {
         let waiting = system.lock_waits();
         assert_eq!(waiting.len(), 2);
         assert_eq!(waiting[0].requester.thread, 11);
-        assert_eq!(waiting[0].blockers[0].thread, 12);
+        assert_eq!(waiting[0].blockers[0].party.thread, 12);
+        assert_eq!(waiting[0].blockers[0].kind, BlockerKind::Row);
         assert_eq!(&*waiting[0].request.key, b"q");
         let outcome = system.wait_for_write(&third, written, row(&index, "k"), LONG);
         assert_eq!(outcome, Err(WaitError::Deadlock));
         let failed = third.handle().take_failed_wait().unwrap();
         assert_eq!(failed.request.kind, WaitKind::Write);
-        assert_eq!(failed.blockers[0].transaction, ids[0]);
+        assert_eq!(failed.blockers[0].party.transaction, ids[0]);
+        assert_eq!(failed.blockers[0].kind, BlockerKind::Written);
         system.abort(third);
         assert!(waits.into_iter().all(|wait| wait.join().unwrap().is_ok()));
     });
@@ -197,6 +200,14 @@ fn a_deadlock_of_three_is_reported_with_its_members_in_order() {
         .unwrap();
     assert_eq!(first.rows_written, 1);
     assert_eq!(first.request.kind, WaitKind::Lock(LockMode::Exclusive));
+    let blocked_by = report
+        .members
+        .iter()
+        .map(|m| (m.party.thread, m.blocked_by));
+    let mut blocked_by: Vec<_> = blocked_by.collect();
+    blocked_by.sort_by_key(|(thread, _)| *thread);
+    let (row, written) = (BlockerKind::Row, BlockerKind::Written);
+    assert_eq!(blocked_by, [(11, row), (12, row), (13, written)]);
 }
 
 #[test]

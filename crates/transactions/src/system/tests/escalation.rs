@@ -1,7 +1,7 @@
 //! Tests of the lock memory limit and of lock escalation.
 
 use super::*;
-use crate::lock_types::RangeLockKind;
+use crate::lock_types::{BlockerKind, RangeLockKind};
 use crate::row_locks::LOCK_BYTES;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -139,11 +139,16 @@ fn a_request_still_waits_after_its_row_became_part_of_a_row_range() {
         });
         until_waits(&system, 4);
         let waits = system.lock_waits();
-        assert!(waits.iter().all(|wait| {
+        for wait in &waits {
             let mut blockers = wait.blockers.iter();
-            blockers.any(|blocker| blocker.transaction == big.id())
-                || wait.request.key.as_ref() == number(30).as_bytes()
-        }));
+            let blocker = blockers.find(|blocker| blocker.party.transaction == big.id());
+            // The row lock for which a request waited was not replaced by the row range.
+            let expected = match *wait.request.key == *number(30).as_bytes() {
+                true => BlockerKind::Row,
+                false => BlockerKind::RowRange,
+            };
+            assert_eq!(blocker.unwrap().kind, expected);
+        }
         assert!(order.lock().is_empty());
         system.publish(big);
     });

@@ -1,7 +1,7 @@
 //! Tests of the wait queue of range locks.
 
 use super::*;
-use crate::lock_types::RangeLockKind;
+use crate::lock_types::{BlockerKind, RangeLockKind};
 use crate::range_queue_positions::RangeQueuePositions;
 use crate::report::{LockRequest, WaitKind};
 use std::sync::mpsc;
@@ -102,15 +102,73 @@ fn later_range_requests_wait_for_a_blocked_write() {
         let waits = system.lock_waits();
         let queued = waits
             .iter()
-            .find(|wait| wait.request.kind == WaitKind::RangeRequest);
+            .find(|wait| wait.request.kind == WaitKind::RangeRequest(RangeLockKind::Gap));
         assert_eq!(&*queued.unwrap().request.key, b"a");
-        assert_eq!(queued.unwrap().blockers.len(), 1);
+        let blockers = &queued.unwrap().blockers;
+        assert_eq!(blockers.len(), 1);
+        assert_eq!(blockers[0].kind, BlockerKind::WaitingWrite);
         system.publish(first);
     });
     drop(sender);
     assert_eq!(order.iter().collect::<Vec<_>>(), ["written", "locked"]);
     assert!(!index.in_use());
     assert_eq!(system.lock_bytes(), 0);
+}
+
+#[test]
+fn a_blocked_write_reports_the_kind_of_each_range_lock() {
+    let system = system();
+    let index = index();
+    let range = (b"b".as_slice(), Some(b"f".as_slice()));
+    let holders = [
+        &[RangeLockKind::Gap][..],
+        &[RangeLockKind::Write],
+        &[RangeLockKind::Gap, RangeLockKind::Write],
+    ]
+    .map(|kinds| {
+        let mut holder = system.begin();
+        for kind in kinds {
+            system
+                .lock_range(&mut holder, &index, *kind, range, LONG)
+                .unwrap();
+        }
+        holder
+    });
+    let [gap, write, both] = [0, 1, 2].map(|n| holders[n].id());
+    for (is_insert, expected) in [
+        (
+            true,
+            vec![
+                (gap, BlockerKind::Gap),
+                (write, BlockerKind::WriteRange),
+                (both, BlockerKind::WriteRange),
+            ],
+        ),
+        (
+            false,
+            vec![
+                (write, BlockerKind::WriteRange),
+                (both, BlockerKind::WriteRange),
+            ],
+        ),
+    ] {
+        let writer = system.begin();
+        let mut queue = RangeQueuePositions::default();
+        let short = Duration::from_millis(1);
+        let waited =
+            system.wait_for_range_lock(&writer, &mut queue, &index, b"d", is_insert, short);
+        assert_eq!(waited, Err(WaitError::Timeout));
+        drop(queue);
+        let failed = writer.handle().take_failed_wait().unwrap();
+        let blockers = failed.blockers.iter();
+        let mut found: Vec<_> = blockers.map(|b| (b.party.transaction, b.kind)).collect();
+        found.sort_by_key(|(transaction, _)| *transaction);
+        assert_eq!(found, expected);
+        system.abort(writer);
+    }
+    holders.into_iter().for_each(|holder| {
+        system.abort(holder);
+    });
 }
 
 #[test]

@@ -265,14 +265,6 @@ constexpr Counter counters[] = {
     {"write_id_chunks", &teak_engine_statistics::write_id_chunks},
     {"write_id_pieces", &teak_engine_statistics::write_id_pieces},
     {"write_id_memory_bytes", &teak_engine_statistics::write_id_bytes},
-    {"commit_microseconds_p50", &teak_engine_statistics::commit_microseconds_p50},
-    {"commit_microseconds_p99", &teak_engine_statistics::commit_microseconds_p99},
-    {"commit_microseconds_p999", &teak_engine_statistics::commit_microseconds_p999},
-    {"commit_microseconds_max", &teak_engine_statistics::commit_microseconds_max},
-    {"statement_microseconds_p50", &teak_engine_statistics::statement_microseconds_p50},
-    {"statement_microseconds_p99", &teak_engine_statistics::statement_microseconds_p99},
-    {"statement_microseconds_p999", &teak_engine_statistics::statement_microseconds_p999},
-    {"statement_microseconds_max", &teak_engine_statistics::statement_microseconds_max},
     {"file_bytes", &teak_engine_statistics::file_bytes},
     {"file_live_bytes", &teak_engine_statistics::live_bytes},
     {"file_free_bytes", &teak_engine_statistics::free_bytes},
@@ -280,30 +272,48 @@ constexpr Counter counters[] = {
     {"moved_bytes", &teak_engine_statistics::bytes_moved},
 };
 
-/* A histogram as counters: each counts all times below its limit. A limit is 2^bits microseconds. */
-struct TimeCounter {
-  const char *name;
-  uint bits;
+/* A histogram as variables. Each of `below` counts all times below a limit, which is 2^bits microseconds. */
+struct TimeVariables {
+  struct Below {
+    const char *name;
+    uint bits;
+  };
+  struct Value {
+    const char *name;
+    uint64_t teak_latencies::*value;
+  };
+  teak_latencies teak_engine_statistics::*times;
+  Below below[10];
+  Value values[5];
 };
 
-constexpr TimeCounter commit_counters[] = {
-    {"commit_microseconds_below_64", 6},       {"commit_microseconds_below_256", 8},
-    {"commit_microseconds_below_1024", 10},    {"commit_microseconds_below_4096", 12},
-    {"commit_microseconds_below_16384", 14},   {"commit_microseconds_below_65536", 16},
-    {"commit_microseconds_below_262144", 18},  {"commit_microseconds_below_1048576", 20},
-    {"commit_microseconds_below_4194304", 22}, {"commit_microseconds_count", TEAK_LATENCY_BUCKETS - 1},
+#define TIME_VARIABLES(operation, times)                                                                              \
+  {                                                                                                                   \
+    times,                                                                                                            \
+        {{operation "_microseconds_below_64", 6},       {operation "_microseconds_below_256", 8},                     \
+         {operation "_microseconds_below_1024", 10},    {operation "_microseconds_below_4096", 12},                   \
+         {operation "_microseconds_below_16384", 14},   {operation "_microseconds_below_65536", 16},                  \
+         {operation "_microseconds_below_262144", 18},  {operation "_microseconds_below_1048576", 20},                \
+         {operation "_microseconds_below_4194304", 22}, {operation "_microseconds_count", TEAK_LATENCY_BUCKETS - 1}}, \
+    {                                                                                                                 \
+      {operation "_microseconds_sum", &teak_latencies::total_microseconds},                                           \
+          {operation "_microseconds_p50", &teak_latencies::p50_microseconds},                                         \
+          {operation "_microseconds_p99", &teak_latencies::p99_microseconds},                                         \
+          {operation "_microseconds_p999", &teak_latencies::p999_microseconds},                                       \
+          {operation "_microseconds_max", &teak_latencies::longest_microseconds},                                     \
+    }                                                                                                                 \
+  }
+
+constexpr TimeVariables time_variables[] = {
+    TIME_VARIABLES("commit", &teak_engine_statistics::commit_times),
+    TIME_VARIABLES("statement", &teak_engine_statistics::statement_times),
 };
 
-constexpr TimeCounter statement_counters[] = {
-    {"statement_microseconds_below_64", 6},       {"statement_microseconds_below_256", 8},
-    {"statement_microseconds_below_1024", 10},    {"statement_microseconds_below_4096", 12},
-    {"statement_microseconds_below_16384", 14},   {"statement_microseconds_below_65536", 16},
-    {"statement_microseconds_below_262144", 18},  {"statement_microseconds_below_1048576", 20},
-    {"statement_microseconds_below_4194304", 22}, {"statement_microseconds_count", TEAK_LATENCY_BUCKETS - 1},
-};
+#undef TIME_VARIABLES
 
 constexpr size_t VARIABLES =
-    array_elements(counters) + array_elements(commit_counters) + 1 + array_elements(statement_counters) + 1;
+    array_elements(counters) +
+    array_elements(time_variables) * (array_elements(TimeVariables().below) + array_elements(TimeVariables().values));
 
 /* The array of variables for the server, and their values. */
 class StatusReport {
@@ -322,19 +332,18 @@ class StatusReport {
     statistics_.struct_size = sizeof(statistics_);
     if (engine != nullptr && teak_engine_get_statistics(engine, &statistics_) != TEAK_OK) statistics_ = {};
     for (const Counter &counter : counters) add(counter.name, &(statistics_.*counter.value));
-    add_times(commit_counters, "commit_microseconds_sum", &statistics_.commit_times);
-    add_times(statement_counters, "statement_microseconds_sum", &statistics_.statement_times);
+    for (const TimeVariables &of : time_variables) add_times(of, &(statistics_.*of.times));
   }
 
   void add(const char *name, uint64_t *value) { variables_[count_++] = {name, value, SHOW_ULONGLONG}; }
 
-  template <size_t N> void add_times(const TimeCounter (&time_counters)[N], const char *sum, teak_latencies *times) {
-    for (const TimeCounter &counter : time_counters) {
+  void add_times(const TimeVariables &variables, teak_latencies *times) {
+    for (const TimeVariables::Below &below : variables.below) {
       uint64_t *value = &below_[count_];
-      for (uint bucket = 0; bucket <= counter.bits; bucket++) *value += times->buckets[bucket];
-      add(counter.name, value);
+      for (uint bucket = 0; bucket <= below.bits; bucket++) *value += times->buckets[bucket];
+      add(below.name, value);
     }
-    add(sum, &times->total_microseconds);
+    for (const TimeVariables::Value &figure : variables.values) add(figure.name, &(times->*figure.value));
   }
 
   teak_engine_statistics statistics_ = {};

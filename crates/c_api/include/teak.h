@@ -724,6 +724,12 @@ typedef struct teak_latencies {
   uint64_t total_microseconds;
   // The longest time, in microseconds.
   uint64_t longest_microseconds;
+  // An upper limit of half of the times, in microseconds, at most twice the true figure.
+  uint64_t p50_microseconds;
+  // The same for 99 % of them.
+  uint64_t p99_microseconds;
+  // The same for 99.9 % of them.
+  uint64_t p999_microseconds;
 } teak_latencies;
 
 // Counts since the engine was opened, and sizes now. Fields are added at the end in later
@@ -836,14 +842,6 @@ typedef struct teak_engine_statistics {
   uint64_t write_id_pieces;
   // Memory of the table of write ids, in bytes.
   uint64_t write_id_bytes;
-  // An upper limit of the time of half of all commits with writes, in microseconds.
-  uint64_t commit_microseconds_p50;
-  // The same for 99 % of them.
-  uint64_t commit_microseconds_p99;
-  // The same for 99.9 % of them.
-  uint64_t commit_microseconds_p999;
-  // The longest of these commits, in microseconds.
-  uint64_t commit_microseconds_max;
   // Length of the open index files, in bytes.
   uint64_t file_bytes;
   // Bytes of live blocks in these files.
@@ -879,14 +877,6 @@ typedef struct teak_engine_statistics {
   teak_latencies commit_times;
   // Times of the statements that a server has reported.
   teak_latencies statement_times;
-  // An upper limit of the time of half of these statements, in microseconds.
-  uint64_t statement_microseconds_p50;
-  // The same for 99 % of them.
-  uint64_t statement_microseconds_p99;
-  // The same for 99.9 % of them.
-  uint64_t statement_microseconds_p999;
-  // The longest of these statements, in microseconds.
-  uint64_t statement_microseconds_max;
   // All memory of the engine, in bytes.
   uint64_t memory_bytes;
   // Bytes of pages and run indexes in use that the page cache does not hold.

@@ -21,6 +21,12 @@ pub struct teak_latencies {
     pub total_microseconds: u64,
     /// The longest time, in microseconds.
     pub longest_microseconds: u64,
+    /// An upper limit of half of the times, in microseconds, at most twice the true figure.
+    pub p50_microseconds: u64,
+    /// The same for 99 % of them.
+    pub p99_microseconds: u64,
+    /// The same for 99.9 % of them.
+    pub p999_microseconds: u64,
 }
 
 impl From<Latencies> for teak_latencies {
@@ -29,6 +35,9 @@ impl From<Latencies> for teak_latencies {
             buckets: times.buckets,
             total_microseconds: times.total_microseconds,
             longest_microseconds: times.longest_microseconds,
+            p50_microseconds: times.quantile_microseconds(500),
+            p99_microseconds: times.quantile_microseconds(990),
+            p999_microseconds: times.quantile_microseconds(999),
         }
     }
 }
@@ -145,14 +154,6 @@ pub struct teak_engine_statistics {
     pub write_id_pieces: u64,
     /// Memory of the table of write ids, in bytes.
     pub write_id_bytes: u64,
-    /// An upper limit of the time of half of all commits with writes, in microseconds.
-    pub commit_microseconds_p50: u64,
-    /// The same for 99 % of them.
-    pub commit_microseconds_p99: u64,
-    /// The same for 99.9 % of them.
-    pub commit_microseconds_p999: u64,
-    /// The longest of these commits, in microseconds.
-    pub commit_microseconds_max: u64,
     /// Length of the open index files, in bytes.
     pub file_bytes: u64,
     /// Bytes of live blocks in these files.
@@ -188,14 +189,6 @@ pub struct teak_engine_statistics {
     pub commit_times: teak_latencies,
     /// Times of the statements that a server has reported.
     pub statement_times: teak_latencies,
-    /// An upper limit of the time of half of these statements, in microseconds.
-    pub statement_microseconds_p50: u64,
-    /// The same for 99 % of them.
-    pub statement_microseconds_p99: u64,
-    /// The same for 99.9 % of them.
-    pub statement_microseconds_p999: u64,
-    /// The longest of these statements, in microseconds.
-    pub statement_microseconds_max: u64,
     /// All memory of the engine, in bytes.
     pub memory_bytes: u64,
     /// Bytes of pages and run indexes in use that the page cache does not hold.
@@ -310,10 +303,6 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             write_id_chunks,
             write_id_pieces,
             write_id_bytes,
-            commit_microseconds_p50,
-            commit_microseconds_p99,
-            commit_microseconds_p999,
-            commit_microseconds_max,
             file_bytes,
             live_bytes,
             free_bytes,
@@ -324,10 +313,6 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             writer_stall_longest_microseconds,
             writer_stops,
             writers_stopped,
-            statement_microseconds_p50,
-            statement_microseconds_p99,
-            statement_microseconds_p999,
-            statement_microseconds_max,
             memory_bytes,
             uncached_block_bytes,
             node_bytes,

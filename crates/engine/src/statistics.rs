@@ -87,27 +87,9 @@ pub struct EngineStatistics {
     pub log_stops: u64,
     /// Time in which a writer was stopped for that, in microseconds.
     pub log_stop_microseconds: u64,
-    /// An upper limit of the time of half of all commits with writes, in
-    /// microseconds, at most twice that time.
-    pub commit_microseconds_p50: u64,
-    /// The same for 99 % of them.
-    pub commit_microseconds_p99: u64,
-    /// The same for 99.9 % of them.
-    pub commit_microseconds_p999: u64,
-    /// The longest of these commits, in microseconds.
-    pub commit_microseconds_max: u64,
     /// Times of commits with writes. *Counts.*
     pub commit_times: Latencies,
-    /// An upper limit of the time of half of the statements that were reported by
-    /// [`Engine::count_statement`], in microseconds.
-    pub statement_microseconds_p50: u64,
-    /// The same for 99 % of them.
-    pub statement_microseconds_p99: u64,
-    /// The same for 99.9 % of them.
-    pub statement_microseconds_p999: u64,
-    /// The longest of these statements, in microseconds.
-    pub statement_microseconds_max: u64,
-    /// Times of these statements. *Counts.*
+    /// Times of the statements that were reported by [`Engine::count_statement`]. *Counts.*
     pub statement_times: Latencies,
     /// Syncs of the log. *Count.*
     pub log_syncs: u64,
@@ -321,18 +303,8 @@ impl Engine {
         statistics.log_bytes_written = log.written_bytes;
         statistics.log_bytes_kept = log.segments_bytes;
         statistics.log_syncs = log.syncs;
-        let commits = counts.commit_times.read();
-        statistics.commit_microseconds_p50 = commits.quantile_microseconds(500);
-        statistics.commit_microseconds_p99 = commits.quantile_microseconds(990);
-        statistics.commit_microseconds_p999 = commits.quantile_microseconds(999);
-        statistics.commit_microseconds_max = commits.longest_microseconds;
-        statistics.commit_times = commits;
-        let statements = counts.statement_times.read();
-        statistics.statement_microseconds_p50 = statements.quantile_microseconds(500);
-        statistics.statement_microseconds_p99 = statements.quantile_microseconds(990);
-        statistics.statement_microseconds_p999 = statements.quantile_microseconds(999);
-        statistics.statement_microseconds_max = statements.longest_microseconds;
-        statistics.statement_times = statements;
+        statistics.commit_times = counts.commit_times.read();
+        statistics.statement_times = counts.statement_times.read();
         let used = self.core.log.log_use();
         statistics.log_bytes_used = used.bytes;
         statistics.log_bytes_limit = used.bytes_max;

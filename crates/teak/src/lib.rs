@@ -27,7 +27,7 @@ pub use self::session::Isolation;
 pub use self::snapshot::Snapshot;
 pub use self::table::Table;
 pub use self::transaction::{Savepoint, Transaction};
-pub use teak_engine::{Codec, EngineStatistics as Statistics, IndexStatistics};
+pub use teak_engine::{Codec, EngineStatistics as Statistics, IndexStatistics, Latencies};
 
 /// Disks: where a database stores its files.
 ///

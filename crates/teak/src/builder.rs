@@ -147,6 +147,7 @@ impl Builder {
     /// # Errors
     /// [`Error::InUse`](crate::Error::InUse) when it is already open;
     /// [`Error::Corrupt`](crate::Error::Corrupt) when its catalogue or log is damaged;
+    /// [`Error::UnsupportedFormat`](crate::Error::UnsupportedFormat) when a newer version wrote it;
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when the memory budget is too
     /// small; errors of the disk.
     pub fn open(self) -> Result<Database> {

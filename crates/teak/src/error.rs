@@ -84,10 +84,54 @@ pub enum Error {
         /// The file that could not grow.
         path: PathBuf,
     },
+    /// The log has reached its bound ([`Builder::log_bytes`](crate::Builder::log_bytes)), and no
+    /// checkpoint has shortened it in time. The row was not written. Writes succeed again after a
+    /// checkpoint.
+    LogFull {
+        /// The bound in bytes.
+        bytes_max: u64,
+    },
+    /// The table refuses writes, because one of its files cannot be written. Its rows can be read.
+    /// [`Database::truncate_table`](crate::Database::truncate_table) replaces the files.
+    TableReadOnly {
+        /// An index file of the table.
+        path: PathBuf,
+        /// The failure.
+        cause: StorageError,
+    },
+    /// A file of the table cannot be opened, for example because it is missing. No row is lost:
+    /// the table can be opened when the file is back.
+    TableUnavailable {
+        /// The table.
+        name: String,
+        /// Names the file and the failure.
+        cause: StorageError,
+    },
+    /// A write or sync of this file failed earlier, so it accepts no more writes. If it is a file of
+    /// the log, neither does the database: close it, open it again, and check which of the last
+    /// commits exist. [`Database::checkpoint`](crate::Database::checkpoint) also names an index file
+    /// with this error; writes of its table then fail with [`Error::TableReadOnly`].
+    Poisoned {
+        /// The file that failed.
+        path: PathBuf,
+        /// The first failure.
+        first: String,
+    },
+    /// The call was interrupted before it was done, by [the disk](crate::Builder::disk).
+    Interrupted,
     /// The database is already open in this or another process.
     InUse {
         /// The file that is locked.
         path: PathBuf,
+    },
+    /// A file was written by a newer version of this library.
+    UnsupportedFormat {
+        /// The file.
+        path: PathBuf,
+        /// The version of its format.
+        found: u32,
+        /// The newest version that this library reads.
+        supported: u32,
     },
     /// Stored bytes are damaged. The text names the file.
     Corrupt(String),
@@ -97,8 +141,8 @@ pub enum Error {
     InvalidArgument(String),
     /// For closures of [`Database::transact`](crate::Database::transact) that request a rollback.
     Aborted(String),
-    /// Any other failure; the text describes it. For example, a file of a table is missing, or a
-    /// handle was used after the database was closed.
+    /// A handle was used after the database was closed, or the library has a bug; the text
+    /// describes it.
     Internal(String),
 }
 
@@ -118,6 +162,17 @@ impl From<StorageError> for Error {
             StorageError::NoSpace { path } => Self::NoSpace { path },
             StorageError::InUse { path } => Self::InUse { path },
             StorageError::TooLarge { what, bytes, limit } => Self::TooLarge { what, bytes, limit },
+            StorageError::Poisoned { path, first } => Self::Poisoned { path, first },
+            StorageError::Interrupted => Self::Interrupted,
+            StorageError::UnsupportedFormat {
+                path,
+                found,
+                supported,
+            } => Self::UnsupportedFormat {
+                path,
+                found,
+                supported,
+            },
             error if error.is_corrupt() => Self::Corrupt(error.to_string()),
             error => Self::Storage(error),
         }
@@ -131,13 +186,21 @@ impl From<EngineError> for Error {
             EngineError::Wait(WaitError::Timeout) => Self::LockTimeout,
             EngineError::Wait(WaitError::Deadlock) => Self::Deadlock,
             EngineError::Wait(WaitError::TooManyLocks) => Self::TooManyLocks,
+            EngineError::Wait(WaitError::Interrupted) => Self::Interrupted,
             EngineError::Conflict => Self::Conflict,
             EngineError::DuplicateKey => Self::DuplicateKey { index: None },
             EngineError::TableChanged => Self::TableChanged,
             EngineError::TableExists { name } => Self::TableExists { name },
             EngineError::NoSuchTable { name } => Self::NoSuchTable { name },
+            EngineError::LogFull { bytes_max } => Self::LogFull { bytes_max },
+            EngineError::TableReadOnly {
+                cause: StorageError::NoSpace { path },
+                ..
+            } => Self::NoSpace { path },
+            EngineError::TableReadOnly { path, cause } => Self::TableReadOnly { path, cause },
+            EngineError::TableUnavailable { name, cause } => Self::TableUnavailable { name, cause },
+            EngineError::TableDamaged { .. } => Self::Corrupt(error.to_string()),
             EngineError::InvalidArgument(text) => Self::InvalidArgument(text),
-            error if error.is_corrupt() => Self::Corrupt(error.to_string()),
             error => Self::Internal(error.to_string()),
         }
     }
@@ -163,7 +226,37 @@ impl fmt::Display for Error {
                 write!(f, "a {what} of {bytes} bytes; the limit is {limit}")
             }
             Self::NoSpace { path } => write!(f, "no space for {}", path.display()),
+            Self::LogFull { bytes_max } => write!(
+                f,
+                "the log has reached its bound of {bytes_max} bytes, and no checkpoint has shortened it in time"
+            ),
+            Self::TableReadOnly { path, cause } => {
+                let path = path.display();
+                write!(f, "the table of {path} is read-only: {cause}")
+            }
+            Self::TableUnavailable { name, cause } => {
+                write!(f, "table {name} is unavailable: {cause}")
+            }
+            Self::Poisoned { path, first } => {
+                let path = path.display();
+                write!(
+                    f,
+                    "{path} accepts no more writes after an earlier failure: {first}"
+                )
+            }
+            Self::Interrupted => f.write_str("interrupted"),
             Self::InUse { path } => write!(f, "the database is open: {}", path.display()),
+            Self::UnsupportedFormat {
+                path,
+                found,
+                supported,
+            } => {
+                let path = path.display();
+                write!(
+                    f,
+                    "{path} has format version {found}; this library reads up to {supported}"
+                )
+            }
             Self::Storage(error) => error.fmt(f),
             Self::Corrupt(text)
             | Self::InvalidArgument(text)
@@ -176,8 +269,42 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Storage(error) => Some(error),
+            Self::Storage(error)
+            | Self::TableReadOnly { cause: error, .. }
+            | Self::TableUnavailable { cause: error, .. } => Some(error),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Errors that a test of a whole database cannot provoke, or only after a minute.
+    #[test]
+    fn errors_of_the_engine_have_variants_of_their_own() {
+        let interrupted = [
+            Error::from(EngineError::Wait(WaitError::Interrupted)),
+            Error::from(StorageError::Interrupted),
+        ];
+        for error in interrupted {
+            assert!(matches!(error, Error::Interrupted), "{error:?}");
+        }
+        let full = Error::from(EngineError::LogFull { bytes_max: 7 });
+        assert!(matches!(full, Error::LogFull { bytes_max: 7 }), "{full:?}");
+        assert!(full.to_string().contains("7 bytes"), "{full}");
+        let newer = Error::from(StorageError::UnsupportedFormat {
+            path: "f".into(),
+            found: 9,
+            supported: 1,
+        });
+        assert!(matches!(newer, Error::UnsupportedFormat { found: 9, .. }));
+        // As in the C interface: the table can be written again when there is space.
+        let full = Error::from(EngineError::TableReadOnly {
+            path: "t".into(),
+            cause: StorageError::NoSpace { path: "f".into() },
+        });
+        assert!(matches!(full, Error::NoSpace { .. }), "{full:?}");
     }
 }

@@ -155,7 +155,9 @@ impl Transaction {
     /// [`Error::Conflict`](crate::Error::Conflict) when such a row was deleted after the snapshot;
     /// [`Error::Deadlock`](crate::Error::Deadlock), [`Error::LockTimeout`](crate::Error::LockTimeout),
     /// [`Error::TooManyLocks`](crate::Error::TooManyLocks); [`Error::TooLarge`](crate::Error::TooLarge);
-    /// [`Error::NoSpace`](crate::Error::NoSpace) and other errors of the disk.
+    /// [`Error::NoSpace`](crate::Error::NoSpace), [`Error::LogFull`](crate::Error::LogFull),
+    /// [`Error::TableReadOnly`](crate::Error::TableReadOnly),
+    /// [`Error::Poisoned`](crate::Error::Poisoned) and other errors of the disk.
     pub fn insert(
         &self,
         table: &Table,

@@ -7,10 +7,12 @@
     clippy::indexing_slicing
 )]
 
+use std::error::Error as _;
+use std::path::PathBuf;
 use std::sync::Arc;
-use teak::disk::MemoryDisk;
-use teak::{Builder, Database, Error, TableSchema};
-use teak_testing::FaultDisk;
+use teak::disk::{Disk, MemoryDisk, StorageError};
+use teak::{Builder, Database, Error, Table, TableSchema};
+use teak_testing::{FaultDisk, GateDisk, SyncFailure};
 
 fn on(disk: &Arc<MemoryDisk>) -> Builder {
     Database::builder("/db").disk(disk.clone())
@@ -135,6 +137,73 @@ fn mixed(value: u8, position: u32, row: u32) -> u8 {
         bits = (bits ^ (bits >> 29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
     bits.to_be_bytes()[0]
+}
+
+fn filled(disk: Arc<dyn Disk>) -> (Database, Table) {
+    let db = Database::builder("/db").disk(disk).open().unwrap();
+    let table = db.table("t").unwrap();
+    table.insert("key", "value").unwrap();
+    (db, table)
+}
+
+#[test]
+fn a_table_whose_file_cannot_be_synced_is_read_only() {
+    let disk = GateDisk::new(Arc::new(MemoryDisk::new()));
+    let (db, table) = filled(Arc::new(disk.clone()));
+    disk.fail_syncs("db/t.rows");
+    assert!(db.checkpoint().is_err());
+    let refused = table.insert("later", "value");
+    let Err(Error::TableReadOnly { path, cause }) = &refused else {
+        panic!("{refused:?}")
+    };
+    assert!(path.to_str().unwrap().contains("t.rows"), "{path:?}");
+    assert!(matches!(cause, StorageError::Poisoned { .. }), "{cause:?}");
+    assert!(refused.unwrap_err().source().is_some());
+    assert_eq!(table.get("key").unwrap().unwrap(), b"value");
+    disk.open_gate("db/t.rows");
+    db.truncate_table("t").unwrap();
+    table.insert("later", "value").unwrap();
+}
+
+#[test]
+fn a_table_whose_file_is_missing_is_unavailable_until_it_is_back() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (db, table) = filled(disk.clone());
+    drop(table);
+    db.close().unwrap();
+    let files = disk.list("/db".as_ref()).unwrap();
+    let is_table = |path: &&PathBuf| path.to_str().unwrap().contains("t.rows");
+    let file = files.iter().find(is_table).unwrap();
+    let hidden = file.with_extension("hidden");
+    disk.rename(file, &hidden).unwrap();
+    let db = on(&disk).open().unwrap();
+    let refused = db.table("t");
+    let Err(Error::TableUnavailable { name, cause }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(name, "t");
+    assert!(matches!(cause, StorageError::NotFound { .. }), "{cause:?}");
+    drop(db);
+    disk.rename(&hidden, file).unwrap();
+    let db = on(&disk).open().unwrap();
+    assert_eq!(
+        db.table("t").unwrap().get("key").unwrap().unwrap(),
+        b"value"
+    );
+}
+
+#[test]
+fn after_a_failed_sync_of_the_log_the_database_refuses_writes() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (_db, table) = filled(disk.clone());
+    disk.fail_sync(0, SyncFailure::Dropped);
+    assert!(matches!(table.insert("lost", ""), Err(Error::Storage(_))));
+    let refused = table.insert("later", "");
+    assert!(
+        matches!(refused, Err(Error::Poisoned { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(table.get("key").unwrap().unwrap(), b"value");
 }
 
 #[test]

@@ -22,8 +22,6 @@
 
 #include <mysql/plugin.h>
 
-#include <string>
-
 #include "base/engine.h"
 #include "base/errors.h"
 #include "base/table_name.h"
@@ -114,22 +112,25 @@ int start_consistent_snapshot(handlerton *, THD *thd) {
 
 bool flush_logs(handlerton *) {
   teak_status status = teak_engine_flush_log(engine);
-  if (status != TEAK_OK) sql_print_error("TEAK: FLUSH LOGS: %s", last_error_text().c_str());
+  if (status != TEAK_OK) sql_print_error("TEAK: FLUSH LOGS: %s", LastErrorText().c_str());
   return status != TEAK_OK;
 }
 
 bool show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type type) {
   if (type != HA_ENGINE_STATUS) return false;
-  std::string text;
-  auto keep = [](void *context, const char *bytes, size_t length) {
-    static_cast<std::string *>(context)->append(bytes, length);
+  struct Report {
+    THD *thd;
+    stat_print_fn *print;
+    bool failed;
   };
-  teak_status status = teak_engine_get_status_text(engine, keep, &text);
-  if (status != TEAK_OK) {
-    raise(thd, status, "SHOW ENGINE TEAK STATUS");
-    return true;
-  }
-  return print(thd, "TEAK", 4, "", 0, text.data(), text.size());
+  Report report = {thd, print, false};
+  auto print_text = [](void *context, const char *text, size_t length) {
+    auto *report = static_cast<Report *>(context);
+    report->failed = report->print(report->thd, "TEAK", 4, "", 0, text, length);
+  };
+  teak_status status = teak_engine_get_status_text(engine, print_text, &report);
+  if (status != TEAK_OK) raise(thd, status, "SHOW ENGINE TEAK STATUS");
+  return status != TEAK_OK || report.failed;
 }
 
 /* BACKUP STAGE START, with which mariadb-backup begins. mariadb-backup copies only files with known extensions, and
@@ -182,7 +183,7 @@ int init(void *plugin) {
   teak_status status = teak_engine_open(&options, &engine);
   if (status != TEAK_OK) {
     engine = nullptr;
-    sql_print_error("TEAK: cannot start: %s", last_error_text().c_str());
+    sql_print_error("TEAK: cannot start: %s", LastErrorText().c_str());
     return 1;
   }
 
@@ -224,7 +225,7 @@ int deinit(void *) {
   query_cache_use::forget_all();
   teak_status status = teak_engine_close(engine);
   engine = nullptr;
-  if (status != TEAK_OK) sql_print_error("TEAK: shutdown: %s", last_error_text().c_str());
+  if (status != TEAK_OK) sql_print_error("TEAK: shutdown: %s", LastErrorText().c_str());
   return status == TEAK_OK ? 0 : 1;
 }
 

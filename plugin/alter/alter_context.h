@@ -72,6 +72,19 @@ struct AlterContext final : public inplace_alter_handler_ctx {
 /* For the engine's callbacks. `thd`: a THD. */
 bool is_alter_killed(void *thd);
 
+/* The progress of reading rows and writing entries, as SHOW PROCESSLIST shows it. */
+class ProgressReport {
+ public:
+  explicit ProgressReport(THD *thd) : thd_(thd) { thd_progress_init(thd, STAGES); }
+  ~ProgressReport() { thd_progress_end(thd_); }
+  ProgressReport(const ProgressReport &) = delete;
+  ProgressReport &operator=(const ProgressReport &) = delete;
+
+ private:
+  static constexpr uint STAGES = 2;
+  THD *const thd_;
+};
+
 }  // namespace teak
 
 #endif

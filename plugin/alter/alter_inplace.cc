@@ -25,10 +25,8 @@ bool alter_in_place(TABLE *altered, Alter_inplace_info *alter) {
       my_error(ER_NOT_SUPPORTED_YET, MYF(0), reason);
       return true;
     }
-  thd_progress_init(thd, 2);
-  const bool failed = context->rebuild ? rebuild_table(*context, altered) : build_keys(*context, altered);
-  thd_progress_end(thd);
-  return failed;
+  const ProgressReport progress(thd);
+  return context->rebuild ? rebuild_table(*context, altered) : build_keys(*context, altered);
 }
 
 }  // namespace teak

@@ -103,7 +103,9 @@ class Preparation {
     std::string error;
     added_key.codec = KeyCodec::create(altered_, key, context_.rows.primary.get(), &error);
     if (added_key.codec == nullptr) return refuse(error.c_str());
-    added_key.originals = KeyOriginals::create(altered_, key);
+    std::unique_ptr<KeyOriginals> originals;
+    if (!KeyOriginals::create(altered_, key, &originals, &error)) return refuse(error.c_str());
+    added_key.originals = std::move(originals);
     added_key.key = key;
     added_key.unique = enforced_by_engine(server_key);
     added_key.nullable = (server_key.flags & HA_NULL_PART_KEY) != 0;

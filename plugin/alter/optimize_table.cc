@@ -43,10 +43,8 @@ class StrictValues {
 bool rewrite(AlterContext &context, THD *thd, TABLE *table) {
   const StrictValues strict(thd);
   table->use_all_columns();
-  thd_progress_init(thd, 2);
-  const bool failed = rebuild_table(context, table);
-  thd_progress_end(thd);
-  return failed;
+  const ProgressReport progress(thd);
+  return rebuild_table(context, table);
 }
 
 }  // namespace

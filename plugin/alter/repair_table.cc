@@ -8,6 +8,7 @@
 
 #include "alter/repair_table.h"
 
+#include <new>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "alter/alter_commit.h"
 #include "alter/alter_context.h"
 #include "alter/alter_prepare.h"
+#include "base/errors.h"
 
 namespace teak {
 
@@ -26,10 +28,10 @@ class TableRepair {
 
   int run() {
     open_.table()->use_all_columns();
-    thd_progress_init(thd_, 2);
-    const bool failed = rebuild();
-    thd_progress_end(thd_);
-    if (failed) return HA_ADMIN_FAILED;
+    {
+      const ProgressReport progress(thd_);
+      if (rebuild()) return HA_ADMIN_FAILED;
+    }
     report();
     return HA_ADMIN_OK;
   }
@@ -72,11 +74,20 @@ class TableRepair {
     salvaged_.struct_size = sizeof(salvaged_);
     auto on_row = [](void *self, teak_slice key, teak_slice value, bool) {
       auto *repair = static_cast<TableRepair *>(self);
-      repair->raised_ = repair->add_row(key, value);
+      try {
+        repair->raised_ = repair->add_row(key, value);
+      } catch (const std::bad_alloc &) {
+        repair->raised_ = raise_out_of_memory();
+      }
       return repair->raised_;
     };
     auto on_loss = [](void *self, const char *text, size_t length) {
-      static_cast<TableRepair *>(self)->findings_.emplace_back(text, length);
+      auto *repair = static_cast<TableRepair *>(self);
+      try {
+        repair->findings_.emplace_back(text, length);
+      } catch (const std::bad_alloc &) {
+        repair->raised_ = raise_out_of_memory();
+      }
     };
     const teak_status status = teak_table_salvage(open_.share()->table(), on_row, on_loss, this, &salvaged_);
     if (status == TEAK_OK || raised_) return raised_;

@@ -8,19 +8,36 @@
 
 #include "base/errors.h"
 
+#include <algorithm>
+#include <new>
+
 namespace teak {
 
-std::string last_error_text() {
-  char text[1024];
-  size_t length = teak_last_error(text, sizeof(text));
-  return std::string(text, length < sizeof(text) ? length : sizeof(text));
+namespace {
+
+void describe(teak_status status, const char *subject, std::string *cause) try {
+  const LastErrorText said;
+  *cause = subject;
+  cause->append(": ").append(said.empty() ? "no cause was given" : said.c_str());
+  if (status == TEAK_TOO_MANY_LOCKS) cause->append(" (teak_max_lock_memory)");
+} catch (const std::bad_alloc &) {
+  // The text ends where memory ran out.
+}
+
+}  // namespace
+
+LastErrorText::LastErrorText() {
+  const size_t length = teak_last_error(text_, sizeof(text_) - 1);
+  text_[std::min(length, sizeof(text_) - 1)] = '\0';
+}
+
+bool raise_out_of_memory() {
+  my_error(ER_OUT_OF_RESOURCES, MYF(0));
+  return true;
 }
 
 int convert(THD *thd, teak_status status, const char *subject, std::string *cause) {
-  std::string said = last_error_text();
-  *cause = subject;
-  cause->append(": ").append(said.empty() ? "no cause was given" : said);
-
+  describe(status, subject, cause);
   int error = ERROR_OF_ENGINE;
   bool explain = false;  // the server's text for this number does not contain the cause
   switch (status) {
@@ -73,7 +90,6 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
     case TEAK_TOO_MANY_LOCKS:
       // As in InnoDB, the transaction is rolled back, because its own locks fill the memory.
       if (thd != nullptr) thd->mark_transaction_to_rollback(true);
-      cause->append(" (teak_max_lock_memory)");
       error = HA_ERR_LOCK_TABLE_FULL;
       explain = true;
       break;

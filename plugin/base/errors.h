@@ -4,7 +4,11 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Converts teak_status to the server's errors. convert() contains the complete mapping. */
+/* Converts teak_status to the server's errors. convert() contains the complete mapping.
+
+   No exception may leave a function that the server or the core calls. So a function of the handler, of the handlerton
+   or of INFORMATION_SCHEMA that allocates with new, and each callback of the core that does, catches std::bad_alloc.
+   Functions that report errors do not throw. */
 
 #ifndef TEAK_BASE_ERRORS_H
 #define TEAK_BASE_ERRORS_H
@@ -21,15 +25,26 @@ namespace teak {
 constexpr int ERROR_OF_ENGINE = HA_ERR_LAST + 20;
 
 /* Returns the HA_ERR_ number of a status that is not TEAK_OK. `subject` names the object of the call (a table,
-   'COMMIT'); `cause` receives the full message. Pushes a note with the cause if the server's text for the number does
+   'COMMIT'); `cause` receives the full message, or less if memory runs out. Pushes a note with the cause if the server's text for the number does
    not contain it, and marks the transaction for rollback if the status requires it. */
 int convert(THD *thd, teak_status status, const char *subject, std::string *cause);
 
 /* The same outside of a handler (commit, savepoints): also raises the error, unless a KILL caused it. */
 int raise(THD *thd, teak_status status, const char *subject);
 
-/* The engine's message for the calling thread's last error. */
-std::string last_error_text();
+/* The engine's message for the calling thread's last error, without memory from the heap. */
+class LastErrorText {
+ public:
+  LastErrorText();
+  const char *c_str() const { return text_; }
+  bool empty() const { return text_[0] == '\0'; }
+
+ private:
+  char text_[1024];
+};
+
+/* Reports std::bad_alloc where the server expects that the error is raised. Returns true. */
+bool raise_out_of_memory();
 
 }  // namespace teak
 

@@ -11,8 +11,6 @@
 
 #include "base/server_version.h"
 
-#include <string>
-
 #include "base/core.h"
 
 namespace teak {
@@ -20,17 +18,20 @@ namespace teak {
 /* Layout: format id (8 bytes), lengths of gtrid and bqual (1 byte each), gtrid, bqual. */
 class XidBytes {
  public:
+  /* The largest number of bytes. */
+  static constexpr size_t BYTES_MAX = 10 + XIDDATASIZE;
+
+  XidBytes() = default;
   explicit XidBytes(const XID &xid);
   teak_slice slice() const { return {bytes_, length_}; }
-  std::string text() const { return {reinterpret_cast<const char *>(bytes_), length_}; }
 
   /* Decodes an XID. False: the bytes are not a valid XID. */
   static bool parse(teak_slice bytes, XID *xid);
 
  private:
-  static constexpr size_t HEADER_BYTES = 10;
-  uint8_t bytes_[HEADER_BYTES + XIDDATASIZE];
-  size_t length_;
+  static constexpr size_t HEADER_BYTES = BYTES_MAX - XIDDATASIZE;
+  uint8_t bytes_[BYTES_MAX] = {};
+  size_t length_ = 0;
 };
 
 }  // namespace teak

@@ -49,18 +49,24 @@ bool take_length(const uint8_t **from, const uint8_t *end, uint32_t *length) {
 KeyOriginals::KeyOriginals() = default;
 KeyOriginals::~KeyOriginals() = default;
 
-std::unique_ptr<KeyOriginals> KeyOriginals::create(const TABLE *table, uint key_number) {
+bool KeyOriginals::create(const TABLE *table, uint key_number, std::unique_ptr<KeyOriginals> *originals,
+                          std::string *error) try {
+  originals->reset();
   const KEY &key = table->key_info[key_number];
-  std::unique_ptr<KeyOriginals> originals(new KeyOriginals);
+  std::unique_ptr<KeyOriginals> created(new KeyOriginals);
   for (uint i = 0; i < key.user_defined_key_parts; i++) {
     KeyPart part;
     std::string reason;
     if (!KeyPart::describe(key.key_part[i], table->field[key.key_part[i].fieldnr - 1], table->record[0], &part,
                            &reason))
-      return nullptr;
-    if (is_kept(part)) originals->parts_.push_back(std::move(part));
+      return true;
+    if (is_kept(part)) created->parts_.push_back(std::move(part));
   }
-  return originals->parts_.empty() ? nullptr : std::move(originals);
+  if (!created->parts_.empty()) *originals = std::move(created);
+  return true;
+} catch (const std::bad_alloc &) {
+  *error = "out of memory";
+  return false;
 }
 
 bool KeyOriginals::keeps(const TABLE_SHARE *share, uint key_number, uint part_number) try {

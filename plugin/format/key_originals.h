@@ -20,6 +20,7 @@
 #include <my_bitmap.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "format/buffer.h"
@@ -33,8 +34,10 @@ struct KeyPart;
 
 class KeyOriginals {
  public:
-  /* nullptr when no column of the key is stored as an original, or the key is not supported (its codec reports that). */
-  static std::unique_ptr<KeyOriginals> create(const TABLE *table, uint key_number);
+  /* *originals: nullptr when no column of the key is stored as an original, or the key is not supported (its codec
+     reports that). False, with a message in *error, when out of memory: entries without their originals would be
+     malformed. */
+  static bool create(const TABLE *table, uint key_number, std::unique_ptr<KeyOriginals> *originals, std::string *error);
 
   /* Whether one of the key's own parts is stored as an original. Can be called before the table is open, when the
      primary key is not known yet. For the primary key, the row provides these parts. */

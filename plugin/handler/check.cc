@@ -20,8 +20,8 @@ namespace teak {
 
 namespace {
 
-void report(THD *thd, const std::string &sentence) {
-  push_warning_printf(thd, Sql_condition::WARN_LEVEL_ERROR, ER_CHECK_NO_SUCH_TABLE, "%s", sentence.c_str());
+void report(THD *thd, const char *sentence) {
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_ERROR, ER_CHECK_NO_SUCH_TABLE, "%s", sentence);
 }
 
 bool is_killed(void *thd) { return thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED; }
@@ -61,7 +61,7 @@ class KeyCheck {
     open_.server().ha_rnd_end();
     if (!complete) return HA_ADMIN_CORRUPT;
     if (error == HA_ERR_END_OF_FILE) return HA_ADMIN_OK;
-    report(thd_, open_.error_text());
+    report(thd_, open_.error_text().c_str());
     return error == HA_ERR_CRASHED ? HA_ADMIN_CORRUPT : admin_result(thd_);
   }
 
@@ -73,7 +73,8 @@ class KeyCheck {
       const teak_status status = cursors_[index]->get(keys_.key(index), &entry);
       if (status != TEAK_OK && status != TEAK_NOT_FOUND) return open_.failure(status);
       if (status == TEAK_OK && keys_.is_value(index, entry.value)) continue;
-      report(thd_, "row " + std::to_string(rows_) + " is not in key " + key_name(index));
+      const std::string sentence = "row " + std::to_string(rows_) + " is not in key " + key_name(index);
+      report(thd_, sentence.c_str());
       *complete = false;
     }
     return 0;
@@ -86,8 +87,9 @@ class KeyCheck {
     for (; status == TEAK_OK && !is_killed(thd_); status = cursors_[index]->next(&entry)) entries++;
     if (status != TEAK_NOT_FOUND) return admin_result(thd_);
     if (entries == rows_) return HA_ADMIN_OK;
-    report(thd_, "key " + key_name(index) + " has " + std::to_string(entries) + " entries for " +
-                     std::to_string(rows_) + " rows");
+    const std::string sentence = "key " + key_name(index) + " has " + std::to_string(entries) + " entries for " +
+                                 std::to_string(rows_) + " rows";
+    report(thd_, sentence.c_str());
     return HA_ADMIN_CORRUPT;
   }
 
@@ -120,11 +122,12 @@ int check_table(OpenTable &open, THD *thd, const HA_CHECK_OPT &options) {
     return damaged ? HA_ADMIN_CORRUPT : HA_ADMIN_OK;
   }
   auto sink = [](void *context, const char *text, size_t length) {
-    report(static_cast<THD *>(context), std::string(text, length));
+    push_warning_printf(static_cast<THD *>(context), Sql_condition::WARN_LEVEL_ERROR, ER_CHECK_NO_SUCH_TABLE, "%.*s",
+                        static_cast<int>(length), text);
   };
   const teak_status status = teak_table_verify(open.share()->table(), is_killed, sink, thd);
   if (status != TEAK_OK) {
-    report(thd, last_error_text());
+    report(thd, LastErrorText().c_str());
     return status == TEAK_CORRUPT ? HA_ADMIN_CORRUPT : admin_result(thd);
   }
   return options.flags & T_EXTEND ? KeyCheck(open, thd).run() : HA_ADMIN_OK;

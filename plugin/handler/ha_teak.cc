@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <string>
+#include <string_view>
 
 #include "alter/alter_commit.h"
 #include "alter/alter_inplace.h"
@@ -19,6 +21,7 @@
 #include "alter/optimize_table.h"
 #include "alter/repair_table.h"
 #include "base/engine.h"
+#include "base/errors.h"
 #include "base/table_name.h"
 #include "handler/check.h"
 #include "handler/create.h"
@@ -100,10 +103,9 @@ ulong ha_teak::index_flags(uint key, uint part, bool all_parts) const {
 my_bool ha_teak::register_query_cache_table(THD *thd, const char *path, uint path_bytes, qc_engine_callback *callback,
                                             ulonglong *data) {
   // The server's length of a partition's path includes the terminating zero.
-  const std::string name(path, strnlen(path, path_bytes));
+  const std::string_view name(path, strnlen(path, path_bytes));
   // Partitions that the statement does not read may be closed.
-  const auto slot =
-      open_.share() != nullptr ? open_.share()->query_cache_slot() : query_cache_use::slot_of(name.c_str());
+  const auto slot = open_.share() != nullptr ? open_.share()->query_cache_slot() : query_cache_use::slot_of(name);
   *callback = query_cache_use::still_valid;
   *data = 0;
   if (locks_.locking() || thd_tx_isolation(thd) == ISO_SERIALIZABLE) return false;
@@ -133,7 +135,7 @@ int ha_teak::open_share(const char *name) {
   return error;
 }
 
-int ha_teak::open(const char *name, int, uint test_if_locked) {
+int ha_teak::open(const char *name, int, uint test_if_locked) try {
   open_.set_name(name);
   int error = open_share(name);
   if (error != 0 && (test_if_locked & HA_OPEN_FOR_REPAIR)) error = open_.open_to_repair();
@@ -152,6 +154,8 @@ int ha_teak::open(const char *name, int, uint test_if_locked) {
   info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
   if (stats.records == 0) publish_empty_table();
   return 0;
+} catch (const std::bad_alloc &) {
+  return open_.out_of_memory();
 }
 
 /* With keyread the server computes no virtual columns. So a key from which a virtual column cannot be decoded must
@@ -271,18 +275,22 @@ void ha_teak::try_semi_consistent_read(bool yes) {
 
 /* ---- definition ---- */
 
-int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
+int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) try {
   open_.set_name(name);
   return create_table(open_, form, info);
+} catch (const std::bad_alloc &) {
+  return open_.out_of_memory();
 }
 
-int ha_teak::delete_table(const char *name) {
+int ha_teak::delete_table(const char *name) try {
   open_.set_name(name);
   const teak_status status = drop_engine_table(name);
   return status == TEAK_OK ? 0 : open_.failure(status);
+} catch (const std::bad_alloc &) {
+  return open_.out_of_memory();
 }
 
-int ha_teak::rename_table(const char *from, const char *to) {
+int ha_teak::rename_table(const char *from, const char *to) try {
   open_.set_name(from);
   teak_status status = TEAK_OK;
   // A snapshot that was taken while the copy was filled would see only some of its rows. No other connection uses the table.
@@ -292,9 +300,11 @@ int ha_teak::rename_table(const char *from, const char *to) {
   query_cache_use::table_changed(to);
   if (status == TEAK_NO_SUCH_TABLE && is_renamed_before_crash(to)) return 0;
   return status == TEAK_OK ? 0 : open_.failure(status);
+} catch (const std::bad_alloc &) {
+  return open_.out_of_memory();
 }
 
-int ha_teak::truncate() {
+int ha_teak::truncate() try {
   reset();
   const char *name = open_.name().c_str();
   statistics_store::forget(name);
@@ -302,6 +312,8 @@ int ha_teak::truncate() {
   query_cache_use::table_changed(name);
   open_.share()->forget_counters();
   return status == TEAK_OK ? 0 : open_.failure(status);
+} catch (const std::bad_alloc &) {
+  return open_.out_of_memory();
 }
 
 void ha_teak::update_create_info(HA_CREATE_INFO *info) {
@@ -317,8 +329,11 @@ bool ha_teak::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_change
              : COMPATIBLE_DATA_NO;
 }
 
-enum_alter_inplace_result ha_teak::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *alter) {
+enum_alter_inplace_result ha_teak::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *alter) try {
   return AlterSupport(open_, altered, alter).check();
+} catch (const std::bad_alloc &) {
+  raise_out_of_memory();
+  return HA_ALTER_ERROR;
 }
 
 bool ha_teak::can_convert_nocopy(const Field &field, const Column_definition &wanted) const {
@@ -336,13 +351,19 @@ Compare_keys ha_teak::compare_key_parts(const Field &old_field, const Column_def
   return old_whole ? Compare_keys::EqualButKeyPartLength : Compare_keys::NotEqual;
 }
 
-bool ha_teak::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *alter) {
+bool ha_teak::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *alter) try {
   return prepare_alter(open_, altered, alter);
+} catch (const std::bad_alloc &) {
+  return raise_out_of_memory();
 }
 
-bool ha_teak::inplace_alter_table(TABLE *altered, Alter_inplace_info *alter) { return alter_in_place(altered, alter); }
+bool ha_teak::inplace_alter_table(TABLE *altered, Alter_inplace_info *alter) try {
+  return alter_in_place(altered, alter);
+} catch (const std::bad_alloc &) {
+  return raise_out_of_memory();
+}
 
-bool ha_teak::commit_inplace_alter_table(TABLE *, Alter_inplace_info *alter, bool commit) {
+bool ha_teak::commit_inplace_alter_table(TABLE *, Alter_inplace_info *alter, bool commit) try {
   if (!commit) {
     roll_back_alter(alter);
     return false;
@@ -351,6 +372,8 @@ bool ha_teak::commit_inplace_alter_table(TABLE *, Alter_inplace_info *alter, boo
   for (const AlterContext *context : contexts)
     if (static_cast<ha_teak &>(context->open.server()).set_altered_auto_increment(*alter)) return true;
   return commit_alter(open_, contexts);
+} catch (const std::bad_alloc &) {
+  return raise_out_of_memory();
 }
 
 /* ALTER TABLE ... AUTO_INCREMENT = n. True: an error was raised. */
@@ -365,7 +388,7 @@ bool ha_teak::set_altered_auto_increment(const Alter_inplace_info &alter) {
 
 /* ---- writes ---- */
 
-int ha_teak::write_row(const uchar *record) {
+int ha_teak::write_row(const uchar *record) try {
   const PageCounting counting(handler_stats);
   if (table->next_number_field != nullptr && record == table->record[0]) {
     auto_increment_.before_row();
@@ -373,17 +396,23 @@ int ha_teak::write_row(const uchar *record) {
   }
   if (int error = writer_.insert(record)) return error;
   return open_.end_write(auto_increment_.note(record));
+} catch (const std::bad_alloc &) {
+  return open_.out_of_memory();
 }
 
-int ha_teak::update_row(const uchar *old_record, const uchar *new_record) {
+int ha_teak::update_row(const uchar *old_record, const uchar *new_record) try {
   const PageCounting counting(handler_stats);
   if (int error = writer_.update(old_record, new_record)) return error;
   return open_.end_write(auto_increment_.note(new_record));
+} catch (const std::bad_alloc &) {
+  return open_.out_of_memory();
 }
 
-int ha_teak::delete_row(const uchar *record) {
+int ha_teak::delete_row(const uchar *record) try {
   const PageCounting counting(handler_stats);
   return writer_.remove(record);
+} catch (const std::bad_alloc &) {
+  return open_.out_of_memory();
 }
 
 int ha_teak::reset_auto_increment(ulonglong value) {
@@ -510,17 +539,23 @@ double ha_teak::read_time(uint index, uint ranges, ha_rows rows) {
 
 /* ---- administration ---- */
 
-int ha_teak::check(THD *thd, HA_CHECK_OPT *options) {
+int ha_teak::check(THD *thd, HA_CHECK_OPT *options) try {
   // No other statement may use this instance.
   if (open_.share()->is_unreadable()) table->mark_table_for_reopen();
   return check_table(open_, thd, *options);
+} catch (const std::bad_alloc &) {
+  raise_out_of_memory();
+  return HA_ADMIN_FAILED;
 }
 
-int ha_teak::repair(THD *thd, HA_CHECK_OPT *options) {
+int ha_teak::repair(THD *thd, HA_CHECK_OPT *options) try {
   reset();
   if (open_.share()->is_unreadable()) table->mark_table_for_reopen();
   const bool undamaged = is_undamaged(open_, thd);
   return undamaged && (options->flags & T_QUICK) ? HA_ADMIN_OK : repair_table(open_, thd, undamaged);
+} catch (const std::bad_alloc &) {
+  raise_out_of_memory();
+  return HA_ADMIN_FAILED;
 }
 
 int ha_teak::analyze(THD *thd, HA_CHECK_OPT *) {
@@ -534,10 +569,13 @@ int ha_teak::analyze(THD *thd, HA_CHECK_OPT *) {
   return HA_ADMIN_FAILED;
 }
 
-int ha_teak::optimize(THD *thd, HA_CHECK_OPT *options) {
+int ha_teak::optimize(THD *thd, HA_CHECK_OPT *options) try {
   reset();
   if (optimize_table(open_, thd)) return HA_ADMIN_FAILED;
   return analyze(thd, options);
+} catch (const std::bad_alloc &) {
+  raise_out_of_memory();
+  return HA_ADMIN_FAILED;
 }
 
 }  // namespace teak

@@ -108,9 +108,7 @@ ST_FIELD_INFO trx_fields[] = {Column("TRX_ID", ULonglong(), NOT_NULL),
                               Column("TRX_QUERY", Varchar(STATEMENT_CHARS), NULLABLE),
                               CEnd()};
 
-void add_transaction(void *context, const teak_transaction_info *info) {
-  auto *filling = static_cast<Filling *>(context);
-  if (filling->failed) return;
+void add_transaction(Filling *filling, const teak_transaction_info *info) {
   const bool is_prepared = info->prepared_as.data != nullptr;
   std::string statement = statement_of(info->thread);
   Row row(filling->thd, filling->table);
@@ -151,9 +149,7 @@ void add_place(Row *row, teak_slice table, teak_slice index) {
   row->text_or_null(std::string(reinterpret_cast<const char *>(index.data), index.len), index.data == nullptr);
 }
 
-void add_lock(void *context, const teak_lock_info *info) {
-  auto *filling = static_cast<Filling *>(context);
-  if (filling->failed) return;
+void add_lock(Filling *filling, const teak_lock_info *info) {
   Row row(filling->thd, filling->table);
   row.number(info->transaction);
   row.number_or_null(info->thread, info->thread == 0);
@@ -181,9 +177,7 @@ ST_FIELD_INFO lock_waits_fields[] = {Column("REQUESTING_TRX_ID", ULonglong(), NO
                                      Column("WAITED_MS", ULonglong(), NOT_NULL),
                                      CEnd()};
 
-void add_wait(void *context, const teak_wait_info *info) {
-  auto *filling = static_cast<Filling *>(context);
-  if (filling->failed) return;
+void add_wait(Filling *filling, const teak_wait_info *info) {
   Row row(filling->thd, filling->table);
   row.number(info->requester);
   row.number_or_null(info->requester_thread, info->requester_thread == 0);
@@ -197,13 +191,23 @@ void add_wait(void *context, const teak_wait_info *info) {
   filling->failed = row.store();
 }
 
+template <typename Info, void (*add)(Filling *, const Info *)> void try_to_add(void *context, const Info *info) {
+  auto *filling = static_cast<Filling *>(context);
+  if (filling->failed) return;
+  try {
+    add(filling, info);
+  } catch (const std::bad_alloc &) {
+    filling->failed = raise_out_of_memory();
+  }
+}
+
 template <typename Info, teak_status (*list)(teak_engine *, void (*)(void *, const Info *), void *),
-          void (*add)(void *, const Info *)>
+          void (*add)(Filling *, const Info *)>
 int fill(THD *thd, TABLE_LIST *tables, Item *) {
   if (check_global_access(thd, PROCESS_ACL)) return 1;
   if (engine == nullptr) return 0;
   Filling filling = {thd, tables->table, false};
-  teak_status status = list(engine, add, &filling);
+  teak_status status = list(engine, try_to_add<Info, add>, &filling);
   if (status != TEAK_OK) raise(thd, status, tables->table_name.str);
   return status != TEAK_OK || filling.failed;
 }

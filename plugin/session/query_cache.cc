@@ -10,7 +10,8 @@
 
 #include <map>
 #include <mutex>
-#include <string_view>
+#include <new>
+#include <string>
 
 #include "base/engine.h"
 #include "session/session.h"
@@ -83,11 +84,15 @@ bool is_settled() {
 }
 
 std::mutex prepared_mutex;  // guards `prepared`; nothing else is locked under it
-std::map<std::string, std::vector<SlotNumber>> prepared;
+std::map<std::string, std::vector<SlotNumber>, std::less<>> prepared;
+
+std::string_view view(teak_slice bytes) { return {reinterpret_cast<const char *>(bytes.data), bytes.len}; }
 
 }  // namespace
 
-SlotNumber slot_of(const char *path) { return static_cast<SlotNumber>(std::hash<std::string_view>()(path) % SLOTS); }
+SlotNumber slot_of(std::string_view path) {
+  return static_cast<SlotNumber>(std::hash<std::string_view>()(path) % SLOTS);
+}
 
 void begin_counting() {
   std::lock_guard<std::mutex> guard(settling);
@@ -130,18 +135,20 @@ void Writes::leave_all() {
   slots_.clear();
 }
 
-void Writes::leave_to(const std::string &xid) {
+void Writes::leave_to(teak_slice xid) try {
   if (!any()) return;
   for (SlotNumber slot : slots_) is_in_.reset(slot);
   std::lock_guard<std::mutex> guard(prepared_mutex);
-  prepared[xid] = std::move(slots_);
+  prepared[std::string(view(xid))] = std::move(slots_);
+  slots_.clear();
+} catch (const std::bad_alloc &) {
   slots_.clear();
 }
 
-void ended_by_xid(const std::string &xid) {
+void ended_by_xid(teak_slice xid) {
   if (!is_counting()) return;
   std::lock_guard<std::mutex> guard(prepared_mutex);
-  auto found = prepared.find(xid);
+  auto found = prepared.find(view(xid));
   if (found == prepared.end()) return;
   for (SlotNumber slot : found->second) slots[slot].leave();
   prepared.erase(found);

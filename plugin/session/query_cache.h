@@ -37,7 +37,7 @@
 
 #include <atomic>
 #include <bitset>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/core.h"
@@ -47,7 +47,7 @@ namespace teak::query_cache_use {
 constexpr size_t SLOTS = 1024;
 using SlotNumber = uint16_t;
 
-SlotNumber slot_of(const char *path);
+SlotNumber slot_of(std::string_view path);
 
 extern std::atomic<bool> counts_writes;
 
@@ -83,8 +83,9 @@ class Writes {
   void end() {
     if (any()) leave_all();
   }
-  /* Called before a prepared transaction is detached from its connection. */
-  void leave_to(const std::string &xid);
+  /* Called before a prepared transaction is detached from its connection. If memory runs out, no result that reads from
+     the slots is used until the server ends. */
+  void leave_to(teak_slice xid);
 
  private:
   void enter_new(SlotNumber slot);
@@ -95,7 +96,7 @@ class Writes {
 };
 
 /* Called when a detached prepared transaction has ended. */
-void ended_by_xid(const std::string &xid);
+void ended_by_xid(teak_slice xid);
 
 /* Whether the result that a statement will compute may be stored; if so, `data` receives the argument for
    still_valid(). */

@@ -33,7 +33,7 @@ Session::~Session() {
   detach_cursors();
   if (!last_lock_timeout_.empty()) set_session_last_lock_timeout(thd_, nullptr);
   // A prepared XA transaction outlives its connection.
-  if (is_prepared_) writes_.leave_to(prepared_as_);
+  if (is_prepared_) writes_.leave_to(prepared_as_.slice());
   if (teak_transaction *transaction = release())
     is_prepared_ ? teak_transaction_detach(transaction) : teak_transaction_rollback(transaction);
   writes_.end();
@@ -137,11 +137,9 @@ int Session::prepare(bool all) {
   // Temporary tables do not survive the connection, so there is nothing to prepare.
   if (!writes_to_keep_) return 0;
   teak_transaction_set_commit_sync(transaction_, session_commit_sync(thd_));
-  const XidBytes xid(*thd_->get_xid());
-  teak_status status = teak_transaction_prepare(transaction_, xid.slice());
+  prepared_as_ = XidBytes(*thd_->get_xid());
+  teak_status status = teak_transaction_prepare(transaction_, prepared_as_.slice());
   if (status != TEAK_OK) return raise(thd_, status, "PREPARE");
-  prepared_as_.clear();
-  if (writes_.any()) prepared_as_ = xid.text();
   is_prepared_ = true;
   return 0;
 }
@@ -158,7 +156,7 @@ void Session::commit_ordered(bool all) {
     is_prepared_ = false;
     return;
   }
-  sql_print_error("TEAK: a prepared transaction was not committed: %s", last_error_text().c_str());
+  sql_print_error("TEAK: a prepared transaction was not committed: %s", LastErrorText().c_str());
   std::lock_guard<std::mutex> guard(kill_mutex_);
   transaction_ = transaction;
 }
@@ -204,7 +202,7 @@ int Session::commit_now(bool all) {
     error = raise(thd_, status, "COMMIT");
     // The server has decided to commit a prepared transaction, so it must not be rolled back. It remains prepared until
     // its commit can be logged, at the latest by recovery.
-    if (was_prepared) writes_.leave_to(prepared_as_);
+    if (was_prepared) writes_.leave_to(prepared_as_.slice());
     was_prepared ? teak_transaction_detach(transaction) : teak_transaction_rollback(transaction);
   }
   writes_.end();
@@ -226,9 +224,9 @@ int Session::rollback_now(bool all) {
   const bool was_prepared = is_prepared_;
   is_prepared_ = false;
   // If the rollback cannot be logged, the transaction remains prepared, and any connection can end it.
-  if (was_prepared) writes_.leave_to(prepared_as_);
+  if (was_prepared) writes_.leave_to(prepared_as_.slice());
   teak_status status = teak_transaction_rollback(release());
-  if (was_prepared && status == TEAK_OK) query_cache_use::ended_by_xid(prepared_as_);
+  if (was_prepared && status == TEAK_OK) query_cache_use::ended_by_xid(prepared_as_.slice());
   writes_.end();
   return status == TEAK_OK ? 0 : raise(thd_, status, "ROLLBACK");
 }

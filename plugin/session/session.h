@@ -17,6 +17,7 @@
 #include <string>
 
 #include "base/core.h"
+#include "base/xid_bytes.h"
 #include "session/cursor.h"
 #include "session/query_cache.h"
 
@@ -131,7 +132,7 @@ class Session {
   bool has_statement_mark_ = false;
   bool is_prepared_ = false;
   query_cache_use::Writes writes_;
-  std::string prepared_as_;      // the XID; empty if the transaction has entered no slots
+  XidBytes prepared_as_;         // the XID, once the transaction is prepared
   bool writes_to_keep_ = false;  // the transaction has written more than temporary tables
 };
 

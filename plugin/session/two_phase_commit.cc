@@ -8,7 +8,7 @@
 
 #include "session/two_phase_commit.h"
 
-#include <string>
+#include <algorithm>
 
 #include "base/engine.h"
 #include "base/errors.h"
@@ -20,19 +20,32 @@ namespace teak {
 
 namespace {
 
+/* A copy of a name. */
+struct Name {
+  uint8_t bytes[XidBytes::BYTES_MAX];
+  size_t length;
+
+  bool is_before(teak_slice name) const {
+    const int order = memcmp(bytes, name.data, std::min(length, name.len));
+    return order != 0 ? order < 0 : length < name.len;
+  }
+};
+
 struct Wanted {
   XID *list;
   uint length, found;
-  std::string *after;
+  Name *after;
 };
 
 /* The server repeats the call while the list is full, and ends its own transactions between the calls. So names are
    returned in order. */
 void want(void *context, teak_slice bytes) {
   auto *wanted = static_cast<Wanted *>(context);
-  std::string name(reinterpret_cast<const char *>(bytes.data), bytes.len);
-  if (name <= *wanted->after || wanted->found == wanted->length) return;
-  *wanted->after = name;
+  if (!wanted->after->is_before(bytes) || wanted->found == wanted->length) return;
+  if (bytes.len <= sizeof(wanted->after->bytes)) {
+    memcpy(wanted->after->bytes, bytes.data, bytes.len);
+    wanted->after->length = bytes.len;
+  }
   if (XidBytes::parse(bytes, &wanted->list[wanted->found]))
     wanted->found++;
   else
@@ -50,7 +63,7 @@ int end_by_xid(const XID &xid, teak_status (*end)(teak_engine *, teak_slice, uin
   THD *thd = current_thd;
   switch (end(engine, bytes.slice(), thd == nullptr ? 0 : session_lock_timeout(thd))) {
     case TEAK_OK:
-      query_cache_use::ended_by_xid(bytes.text());
+      query_cache_use::ended_by_xid(bytes.slice());
       return XA_OK;
     case TEAK_NOT_FOUND:
       return XAER_NOTA;
@@ -58,7 +71,7 @@ int end_by_xid(const XID &xid, teak_status (*end)(teak_engine *, teak_slice, uin
       if (thd != nullptr) my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
       return XA_RETRY;
     default:
-      sql_print_error("TEAK: a prepared transaction could not be ended: %s", last_error_text().c_str());
+      sql_print_error("TEAK: a prepared transaction could not be ended: %s", LastErrorText().c_str());
       // The server ignores this return value in XA COMMIT and XA ROLLBACK.
       if (thd != nullptr) my_error(ER_XAER_RMERR, MYF(0));
       return XAER_RMFAIL;
@@ -68,10 +81,10 @@ int end_by_xid(const XID &xid, teak_status (*end)(teak_engine *, teak_slice, uin
 }  // namespace
 
 int recover_prepared(handlerton *, XID *list, uint length) {
-  static std::string after;  // recovery runs once, in one thread
+  static Name after;  // recovery runs once, in one thread
   Wanted wanted = {list, length, 0, &after};
   if (teak_prepared_list(engine, want, &wanted) != TEAK_OK) {
-    sql_print_error("TEAK: prepared transactions cannot be listed: %s", last_error_text().c_str());
+    sql_print_error("TEAK: prepared transactions cannot be listed: %s", LastErrorText().c_str());
     return 0;
   }
   return static_cast<int>(wanted.found);
@@ -86,7 +99,7 @@ void commit_checkpoint_request(void *cookie) {
   if (status == TEAK_OK)
     commit_checkpoint_notify_ha(cookie);
   else
-    sql_print_error("TEAK: the log could not be synced, older binary logs are kept: %s", last_error_text().c_str());
+    sql_print_error("TEAK: the log could not be synced, older binary logs are kept: %s", LastErrorText().c_str());
 }
 
 }  // namespace teak

@@ -12,6 +12,7 @@
 #include "statistics/index_statistics.h"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 
 #include "base/engine.h"
@@ -176,7 +177,7 @@ bool IndexStatistics::decode(const TABLE *table, const std::string &bytes) {
   return true;
 }
 
-teak_status IndexStatistics::refresh(THD *thd, const TABLE *table, uint64_t rows, bool force) {
+teak_status IndexStatistics::refresh(THD *thd, const TABLE *table, uint64_t rows, bool force) try {
   if (!has_statistics_ && !force) {
     std::lock_guard<std::mutex> guard(mutex_);
     std::string kept;
@@ -209,6 +210,8 @@ teak_status IndexStatistics::refresh(THD *thd, const TABLE *table, uint64_t rows
   write_into(table);
   if (table_id_ != 0 && (force || rows >= ROWS_KEPT_MIN)) statistics_store::save(table_id_, encode(table), force);
   return TEAK_OK;
+} catch (const std::bad_alloc &) {
+  return TEAK_OUT_OF_MEMORY;
 }
 
 void IndexStatistics::publish(const TABLE *table) {

@@ -105,7 +105,7 @@ class Row {
   bool found_ = false;
 };
 
-void warn(const char *what) { sql_print_warning("TEAK: statistics were not %s: %s", what, last_error_text().c_str()); }
+void warn(const char *what) { sql_print_warning("TEAK: statistics were not %s: %s", what, LastErrorText().c_str()); }
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -37,23 +38,37 @@ bool is_left_by_alter(const std::string &name) {
 
 bool is_renamed_before_crash(const char *to) {
   bool exists = false;
-  return !recovery_done && teak_table_exists(engine, slice_of(to), &exists) == TEAK_OK && exists;
+  const teak_slice name = {reinterpret_cast<const uint8_t *>(to), strlen(to)};
+  return !recovery_done && teak_table_exists(engine, name, &exists) == TEAK_OK && exists;
 }
 
-int finish_ddl_recovery(handlerton *) {
+int finish_ddl_recovery(handlerton *) try {
   recovery_done = true;
-  std::vector<std::string> names;
+  struct Names {
+    std::vector<std::string> list;
+    bool is_out_of_memory;
+  };
+  Names names = {{}, false};
   auto collect = [](void *context, teak_slice name) {
-    static_cast<std::vector<std::string> *>(context)->emplace_back(reinterpret_cast<const char *>(name.data), name.len);
+    auto *names = static_cast<Names *>(context);
+    try {
+      names->list.emplace_back(reinterpret_cast<const char *>(name.data), name.len);
+    } catch (const std::bad_alloc &) {
+      names->is_out_of_memory = true;
+    }
   };
   teak_status status = teak_table_list(engine, collect, &names);
-  for (const std::string &name : names) {
+  if (names.is_out_of_memory) throw std::bad_alloc();
+  for (const std::string &name : names.list) {
     if (status != TEAK_OK || !is_left_by_alter(name)) continue;
     sql_print_information("TEAK: dropping %s, which an unfinished ALTER TABLE left", name.c_str());
     status = teak_table_drop(engine, slice_of(name));
   }
-  if (status != TEAK_OK) sql_print_error("TEAK: after recovery: %s", last_error_text().c_str());
+  if (status != TEAK_OK) sql_print_error("TEAK: after recovery: %s", LastErrorText().c_str());
   return status != TEAK_OK;
+} catch (const std::bad_alloc &) {
+  sql_print_error("TEAK: after recovery: out of memory");
+  return 1;
 }
 
 }  // namespace teak

@@ -8,6 +8,7 @@
 
 #include "table/drop_table.h"
 
+#include <new>
 #include <string>
 
 #include "base/engine.h"
@@ -27,10 +28,12 @@ teak_status drop_engine_table(const char *name) {
   return status == TEAK_INVALID_ARGUMENT ? TEAK_NO_SUCH_TABLE : status;
 }
 
-int drop_table_by_path(const char *path) {
+int drop_table_by_path(const char *path) try {
   teak_status status = drop_engine_table(path);
   std::string cause;
   return status == TEAK_OK ? 0 : convert(current_thd, status, path, &cause);
+} catch (const std::bad_alloc &) {
+  return HA_ERR_OUT_OF_MEM;
 }
 
 }  // namespace teak

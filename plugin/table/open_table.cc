@@ -8,6 +8,8 @@
 
 #include "table/open_table.h"
 
+#include <new>
+
 #include "base/errors.h"
 #include "session/query_cache.h"
 
@@ -46,8 +48,11 @@ int OpenTable::corrupt(const char *what) {
   return error;
 }
 
-int OpenTable::with_text(int error, const std::string &text) {
+int OpenTable::with_text(int error, const char *text) try {
   error_text_ = name_ + ": " + text;
+  return error;
+} catch (const std::bad_alloc &) {
+  error_text_.clear();
   return error;
 }
 

@@ -52,7 +52,7 @@ class OpenTable {
   int failure(teak_status status);
   int out_of_memory();
   int corrupt(const char *what);
-  int with_text(int error, const std::string &text);
+  int with_text(int error, const char *text);
   std::string &error_text() { return error_text_; }
   /* Raises the error for the statement, and returns true. */
   bool raise_error(int error);

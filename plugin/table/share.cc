@@ -9,6 +9,7 @@
 #include "table/share.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/engine.h"
 #include "base/errors.h"
@@ -29,7 +30,8 @@ void Share::ColumnSet::init(uint columns) {
   bitmap_clear_all(&map_);
 }
 
-int Share::open(THD *thd, const char *name, const TABLE *table, Purpose purpose, Share **result, std::string *cause) {
+int Share::open(THD *thd, const char *name, const TABLE *table, Purpose purpose, Share **result,
+                std::string *cause) try {
   std::unique_ptr<Share> share(new (std::nothrow) Share);
   if (share == nullptr) return HA_ERR_OUT_OF_MEM;
   share->name_ = name;
@@ -54,6 +56,8 @@ int Share::open(THD *thd, const char *name, const TABLE *table, Purpose purpose,
   share->statistics_.init(share->table_, id, std::move(indexes));
   *result = share.release();
   return 0;
+} catch (const std::bad_alloc &) {
+  return HA_ERR_OUT_OF_MEM;
 }
 
 Share::~Share() {
@@ -93,7 +97,7 @@ int Share::build_codecs(const TABLE *table, std::string *cause) {
       if (key.codec == nullptr) return refuse(error);
     }
     const KeyCodec &codec = this->codec(number);
-    if (number != primary_key_) key.originals = KeyOriginals::create(table, number);
+    if (number != primary_key_ && !KeyOriginals::create(table, number, &key.originals, &error)) return refuse(error);
     key.unique = enforced_by_engine(server_key);
     key.nullable = (server_key.flags & HA_NULL_PART_KEY) != 0;
     key.parts = server_key.user_defined_key_parts;

@@ -79,8 +79,9 @@ class Share final : public Handler_share {
   const Building *building() const { return building_.load(std::memory_order_acquire); }
   /* Older objects are not freed before the Share, because a writer may still use them. */
   void set_building(std::unique_ptr<const Building> building) {
-    building_.store(building.get(), std::memory_order_release);
+    const Building *shared = building.get();
     if (building != nullptr) buildings_.push_back(std::move(building));
+    building_.store(shared, std::memory_order_release);
   }
 
   teak_table *table() const { return table_; }

@@ -8,6 +8,8 @@
 
 #include "table/table_metadata.h"
 
+#include <new>
+
 #include "base/engine.h"
 
 namespace teak {
@@ -44,21 +46,25 @@ bool TableMetadata::decode(teak_slice bytes, TableMetadata *metadata, std::strin
 /* Called after a crash: returns 0 if the table has this version. Partitions are altered together, so one is enough. */
 int check_table_version(handlerton *, const char *path, const LEX_CUSTRING *version, ulonglong) {
   struct Search {
-    std::string name;
+    size_t name_bytes;
     const LEX_CUSTRING *version;
     bool found;
   };
-  std::string name(path);
-  while (name.compare(0, 2, "./") == 0) name.erase(0, 2);
-  Search search = {name, version, false};
+  const char *name = path;
+  while (strncmp(name, "./", 2) == 0) name += 2;
+  Search search = {strlen(name), version, false};
   auto look = [](void *context, teak_slice table, teak_slice bytes) {
     auto *search = static_cast<Search *>(context);
-    std::string found(reinterpret_cast<const char *>(table.data), table.len);
-    const std::string rest = found.substr(search->name.size());
-    if (!rest.empty() && strncasecmp(rest.c_str(), "#p#", 3) != 0) return;
-    TableMetadata metadata;
-    std::string error;
-    search->found |= TableMetadata::decode(bytes, &metadata, &error) && metadata.has_version(*search->version);
+    const auto *rest = reinterpret_cast<const char *>(table.data) + search->name_bytes;
+    const size_t rest_bytes = table.len - search->name_bytes;
+    if (rest_bytes != 0 && (rest_bytes < 3 || strncasecmp(rest, "#p#", 3) != 0)) return;
+    try {
+      TableMetadata metadata;
+      std::string error;
+      search->found |= TableMetadata::decode(bytes, &metadata, &error) && metadata.has_version(*search->version);
+    } catch (const std::bad_alloc &) {
+      // As if the metadata could not be decoded.
+    }
   };
   teak_status status =
       teak_table_list_metadata(engine, {reinterpret_cast<const uint8_t *>(path), strlen(path)}, look, &search);

@@ -206,6 +206,7 @@ int ha_teakcodec::open(const char *name, int, uint) {
     my_printf_error(ER_UNKNOWN_ERROR, "TEAKCODEC: %s", MYF(0), error.c_str());
     return HA_ERR_UNSUPPORTED;
   }
+  check_memory(table, codecs_, &checks);
   if (stored_->indexes.empty()) stored_->indexes.resize(table->s->keys + 1);
   ref_length = sizeof row_key_;
   return 0;
@@ -252,7 +253,10 @@ int ha_teakcodec::write_row(const uchar *record) {
     last_row += hex(data_of(entries[i].first), entries[i].first.size()) +
                 (entries[i].second.empty() ? "" : hex(data_of(entries[i].second), entries[i].second.size()));
     teak::ByteBuffer originals;
-    if (auto kept = teak::KeyOriginals::create(table, i)) kept->encode(record, &originals);
+    std::unique_ptr<teak::KeyOriginals> kept;
+    std::string error;
+    if (!teak::KeyOriginals::create(table, i, &kept, &error)) return HA_ERR_OUT_OF_MEM;
+    if (kept != nullptr) kept->encode(record, &originals);
     if (originals.size() != 0) last_row += hex(originals.data(), originals.size());
   }
   last_row += hex(buffer.data(), buffer.size());

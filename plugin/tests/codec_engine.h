@@ -60,6 +60,9 @@ struct TableCodecs {
 void check_record(TABLE *table, const TableCodecs &codecs, const std::string &primary_key, StoredTable *stored,
                   Checks *checks);
 
+/* Checks that the codecs of the table can be created, or report that memory ran out, whichever allocation fails. */
+void check_memory(const TABLE *table, const TableCodecs &codecs, Checks *checks);
+
 /* Prints the cost of encoding and decoding the stored rows. */
 void measure(TABLE *table, const TableCodecs &codecs, const StoredTable &stored);
 

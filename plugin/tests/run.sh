@@ -50,7 +50,7 @@ for source in "$HERE"/../format/*.cc "$HERE"/*.cc; do
         g++ "${FLAGS[@]}" -c "$source" -o "$object"
     fi
 done
-g++ "${FLAGS[@]}" -shared -o "$OUT/ha_teakcodec.so" "${OBJECTS[@]}" -lmysqlservices
+g++ "${FLAGS[@]}" -shared -Wl,-Bsymbolic-functions -o "$OUT/ha_teakcodec.so" "${OBJECTS[@]}" -lmysqlservices
 
 # ---- server ----------------------------------------------------------------------------------------------------------
 

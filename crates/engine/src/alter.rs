@@ -29,8 +29,9 @@ mod sort_buffer;
 mod sorter;
 mod spill;
 
+pub(crate) use self::sorter::{Interrupted, Merge, Sorter, SpillDirectory};
+
 use self::ordered_load::OrderedLoad;
-use self::sorter::{Interrupted, Sorter};
 use crate::core::EngineCore;
 use crate::core::index::Index;
 use crate::definition::IndexDefinition;
@@ -107,7 +108,7 @@ struct Added {
 
 /// The repair of a table replaces all its indexes by new ones.
 struct Repair {
-    /// Entries that were left out because their unique keys were there already.
+    /// Entries of one index that were left out because their unique keys were there already.
     duplicates: Vec<Duplicate>,
     duplicates_max: usize,
 }
@@ -146,8 +147,9 @@ impl Alteration {
 
     /// Makes this the repair of a damaged table. The commit moves the files of the
     /// replaced indexes to the directory `#teak_orphans` instead of removing
-    /// them. Up to `duplicates_max` entries with duplicate unique keys are left
-    /// out of the indexes that are built, instead of failing the alteration.
+    /// them. [`Alteration::build`] does not fail because of up to `duplicates_max`
+    /// entries with duplicate unique keys: it ends after the first index that has any.
+    /// The alteration cannot be committed then, and is repeated without their rows.
     pub fn repair(&mut self, duplicates_max: usize) {
         self.repair = Some(Repair {
             duplicates: Vec::new(),
@@ -155,8 +157,9 @@ impl Alteration {
         });
     }
 
-    /// The entries that a repair has left out of unique indexes. Their `index` is
-    /// the position in the list of added indexes.
+    /// The entries that a repair has left out of a unique index. Their `index` is
+    /// its position in the list of added indexes. Other indexes are not read for
+    /// duplicates yet: they may be those of the same rows.
     #[must_use]
     pub fn duplicates(&self) -> &[Duplicate] {
         self.repair

@@ -10,14 +10,15 @@
 
 mod common;
 
+use common::repair::repair;
 use common::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_disk::Disk;
 use teak_engine::{
-    AddedIndex, AlterationPlan, Engine, EngineError, EngineResult, EntryOrder, PlannedIndex,
-    SalvageReport, StorageError, TableHandle,
+    AddedIndex, AlterationPlan, Engine, EngineError, EntryOrder, PlannedIndex, StorageError,
+    TableHandle,
 };
 use teak_testing::FaultDisk;
 
@@ -53,42 +54,6 @@ fn filled() -> Arc<FaultDisk> {
     drop(table);
     engine.close().unwrap();
     disk
-}
-
-fn added() -> Vec<AddedIndex> {
-    let indexes = definition(TABLE).indexes.into_iter().enumerate();
-    indexes
-        .map(|(number, definition)| AddedIndex {
-            definition,
-            unique: number == 0,
-            entry_order: match number {
-                0 => EntryOrder::ByKey,
-                _ => EntryOrder::Any,
-            },
-        })
-        .collect()
-}
-
-/// Repairs the table as the plugin does.
-fn repair(engine: &Engine, findings: &mut Vec<String>) -> EngineResult<SalvageReport> {
-    let table = engine.open_damaged_table(TABLE)?;
-    let mut alteration = engine.begin_alteration(&table, &added(), Box::new(|| false))?;
-    alteration.repair(10);
-    let report = table.salvage(
-        &mut |row| {
-            alteration.add(0, row.key, row.value)?;
-            let second = [row.value, b"\0", row.key].concat();
-            alteration.add(1, &second, &[])
-        },
-        &mut |text| findings.push(text.into()),
-    )?;
-    alteration.build(&mut |_, _| {})?;
-    let plan = AlterationPlan {
-        indexes: vec![PlannedIndex::Added(0), PlannedIndex::Added(1)],
-        metadata: b"metadata".to_vec(),
-    };
-    teak_engine::Alteration::commit(vec![(alteration, plan)])?;
-    Ok(report)
 }
 
 /// Flips a bit in each of some 512-byte sectors after the superblocks.
@@ -260,6 +225,58 @@ fn an_unreadable_table_can_only_be_salvaged() {
     let table = engine.open_table(TABLE).unwrap();
     fill(&engine, &table, 0..10);
     assert_eq!(rows(&engine, &table).len(), 10);
+}
+
+/// X loses to W in the first unique index, Y to X in the second: Y is no duplicate
+/// when X is left out.
+#[test]
+fn duplicates_are_left_out_index_by_index() {
+    let (engine, table) = fresh();
+    // The row, its key in the first unique index and that in the second.
+    let rows = [("w", "1", "9"), ("x", "1", "5"), ("y", "7", "5")];
+    let index = |unique, entry_order| AddedIndex {
+        definition: definition(TABLE).indexes.remove(0),
+        unique,
+        entry_order,
+    };
+    let indexes = [
+        index(true, EntryOrder::ByKey),
+        index(true, EntryOrder::Any),
+        index(true, EntryOrder::Any),
+    ];
+    let mut left_out: Vec<String> = Vec::new();
+    for duplicate_index in [Some(1), None] {
+        let begun = engine.begin_alteration(&table, &indexes, Box::new(|| false));
+        let mut alteration = begun.unwrap();
+        alteration.repair(10);
+        for (row, first, second) in rows {
+            if !left_out.iter().any(|key| key == row) {
+                for (number, key) in (0..).zip([row, first, second]) {
+                    alteration
+                        .add(number, key.as_bytes(), row.as_bytes())
+                        .unwrap();
+                }
+            }
+        }
+        alteration.build(&mut |_, _| {}).unwrap();
+        let found = alteration.duplicates();
+        assert_eq!(found.first().map(|one| one.index.0), duplicate_index);
+        assert!(found.len() <= 1, "{found:?}");
+        let keys = found
+            .iter()
+            .map(|one| String::from_utf8(one.value.clone()).unwrap());
+        left_out.extend(keys);
+        let has_duplicates = !found.is_empty();
+        let planned = (0..3).map(PlannedIndex::Added);
+        let plan = AlterationPlan {
+            indexes: planned.collect(),
+            metadata: b"metadata".to_vec(),
+        };
+        let committed = teak_engine::Alteration::commit(vec![(alteration, plan)]);
+        assert_eq!(committed.is_err(), has_duplicates);
+    }
+    assert_eq!(left_out.len(), 1);
+    assert!(left_out[0] == "w" || left_out[0] == "x");
 }
 
 /// Each file operation of a repair fails once: the table is as before, and the

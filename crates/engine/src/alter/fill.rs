@@ -37,7 +37,8 @@ impl Alteration {
     }
 
     /// Sorts the added entries and writes them. Calls `progress` regularly with
-    /// the number of entries written and their total.
+    /// the number of entries written and their total. A repair ends after the first index with
+    /// [duplicates](Alteration::duplicates).
     ///
     /// # Errors
     /// `DuplicateKey`, after which [`Alteration::duplicate`] returns the entry;
@@ -84,6 +85,10 @@ impl Alteration {
                         }
                     };
                     load(&core, index, merge, interrupted, written, &mut on_duplicate)?;
+                    let mut repair = self.repair.iter();
+                    if repair.any(|repair| !repair.duplicates.is_empty()) {
+                        break;
+                    }
                 }
             }
             // The commit needs this. It is done early because writers wait during the commit.

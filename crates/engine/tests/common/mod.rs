@@ -1,6 +1,8 @@
 //! A small table for tests: rows in index 0, entries `value + key` in index 1.
 #![allow(dead_code)]
 
+pub mod repair;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};

@@ -1,8 +1,8 @@
 //! Tables: creating, opening, dropping, checking.
 
 use crate::boundary::{
-    Extensible, Failure, Versioned, boundary, first_version_bytes, free, read_elements,
-    read_versioned,
+    Extensible, Failure, Versioned, boundary, first_version_bytes, free, interruption,
+    read_elements, read_versioned,
 };
 use crate::codec::{codec_of, teak_codec_number};
 use crate::handles::{teak_engine, teak_table};
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn teak_table_create(
 }
 
 /// Opens a table and its files. TEAK_NO_SUCH_TABLE. TEAK_CORRUPT when one of its files is damaged.
-/// TEAK_IO when one is missing, or cannot be read and log records are retained until it can.
+/// TEAK_UNAVAILABLE when one is missing, or cannot be read and log records are retained until it can.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_open(
     engine: *mut teak_engine,
@@ -144,11 +144,16 @@ pub unsafe extern "C" fn teak_table_open_lazily(
 }
 
 /// Opens the files of a table if they are closed, so that damage is reported now. Fails like
-/// teak_table_open().
+/// teak_table_open(). `interrupt` may be NULL; it is called while retained log records are applied,
+/// and ends the call with TEAK_INTERRUPTED when it returns true.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_table_open_files(table: *mut teak_table) -> teak_status {
+pub unsafe extern "C" fn teak_table_open_files(
+    table: *mut teak_table,
+    interrupt: Option<unsafe extern "C" fn(context: *mut c_void) -> bool>,
+    context: *mut c_void,
+) -> teak_status {
     boundary!([reference(table)] {
-        table.handle.open_files()?;
+        table.handle.open_files_unless(&interruption(interrupt, context))?;
         Ok(())
     })
 }

@@ -622,7 +622,7 @@ static void damage(const char *directory) {
   OK(teak_table_set_written_at(table, 1700000000));
   OK(teak_table_get_written_at(table, &when));
   CHECK(when == 1700000000);
-  OK(teak_table_open_files(table));
+  OK(teak_table_open_files(table, NULL, NULL));
   bool damaged = true;
   size_t written = 0;
   char said[300];

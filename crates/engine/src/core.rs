@@ -25,6 +25,7 @@ pub(crate) mod messages;
 pub(crate) mod opening;
 pub(crate) mod pacer;
 pub(crate) mod prepared;
+pub(crate) mod restoring;
 pub(crate) mod retained_files;
 mod retry;
 pub(crate) mod signals;

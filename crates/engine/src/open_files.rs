@@ -20,12 +20,33 @@ pub(crate) fn open_indexes(core: &EngineCore, table: &Arc<Table>) -> EngineResul
     table.note_use();
     match table.open_indexes() {
         Some(indexes) => Ok(indexes),
-        None => open_files(core, table),
+        None => open_files(core, table, &|| false),
+    }
+}
+
+/// As [`open_indexes`]. If the table must be made whole first, which may last long, ends when
+/// `interrupted` returns true.
+///
+/// # Errors
+/// Also `Interrupted`.
+pub(crate) fn open_indexes_unless(
+    core: &EngineCore,
+    table: &Arc<Table>,
+    interrupted: &dyn Fn() -> bool,
+) -> EngineResult<OpenIndexes> {
+    table.note_use();
+    match table.open_indexes() {
+        Some(indexes) => Ok(indexes),
+        None => open_files(core, table, interrupted),
     }
 }
 
 #[cold]
-fn open_files(core: &EngineCore, table: &Arc<Table>) -> EngineResult<OpenIndexes> {
+fn open_files(
+    core: &EngineCore,
+    table: &Arc<Table>,
+    interrupted: &dyn Fn() -> bool,
+) -> EngineResult<OpenIndexes> {
     if core.signals.has_opened_too_many() {
         CheckpointContext::from(core).close_idle_tables()?;
     }
@@ -35,7 +56,7 @@ fn open_files(core: &EngineCore, table: &Arc<Table>) -> EngineResult<OpenIndexes
     let slot = slot_of(&core.tables, table.id).ok_or_else(dropped)?;
     let entry = entry_of(&core.tables, table.id);
     if entry.is_some_and(|entry| core.retained.is_unavailable(&entry)) {
-        restore_table(core, table.id)?;
+        restore_table(core, table.id, interrupted)?;
     }
     let _slot = slot.lock();
     if let Some(indexes) = table.open_indexes() {

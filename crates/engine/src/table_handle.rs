@@ -8,7 +8,7 @@ use crate::core::opening::{entry_of, slot_of};
 use crate::core::table::{OpenIndexes, Table, index_at};
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
-use crate::open_files::open_indexes;
+use crate::open_files::{open_indexes, open_indexes_unless};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::{Codec, StorageError};
@@ -113,7 +113,16 @@ impl TableHandle {
     /// `NoSuchTable` when it was dropped; `TableDamaged` when a file is missing or
     /// corrupt; `Io`.
     pub fn open_files(&self) -> EngineResult<()> {
-        self.indexes()?;
+        self.open_files_unless(&|| false)
+    }
+
+    /// As [`TableHandle::open_files`]. If log records must be applied first, which may last long, ends
+    /// when `interrupted` returns true.
+    ///
+    /// # Errors
+    /// Also `Storage(Interrupted)`.
+    pub fn open_files_unless(&self, interrupted: &dyn Fn() -> bool) -> EngineResult<()> {
+        open_indexes_unless(&self.core, &self.table, interrupted)?;
         match self.table.unreadable() {
             None => Ok(()),
             Some(cause) => Err(self.damaged(cause)),

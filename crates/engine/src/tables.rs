@@ -196,8 +196,9 @@ impl Engine {
             outcome => return outcome,
         };
         let mut handle = self.open_table_lazily(name)?;
-        // The table must not be made whole while what is left of it is read.
-        let _restoring = self.core.retained.restoring.lock();
+        // The table must not be made whole while what is left of it is opened.
+        let restoring = &self.core.retained.restoring;
+        let _turn = restoring.begin(handle.table.id, &|| false)?;
         handle.open_damaged(cause)?;
         Ok(handle)
     }
@@ -323,7 +324,7 @@ impl Engine {
         refuse_temporary(&to)?;
         if self.open_table_lazily(&from.name)?.is_unavailable() {
             // Otherwise its files would keep their paths.
-            restore_table(core, self.table_id(&from.name)?)?;
+            restore_table(core, self.table_id(&from.name)?, &|| false)?;
         }
         let _changes = core.table_changes.lock();
         let (entry, slot) = {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use teak_disk::Disk;
-use teak_engine::{Engine, EngineError, SalvagedEntry, TableHandle};
+use teak_engine::{Engine, EngineError, SalvagedEntry, StorageError, TableHandle};
 use teak_testing::FaultDisk;
 
 const OTHER: &str = "./db/u";
@@ -448,7 +448,9 @@ fn a_repair_includes_the_retained_records() {
         Ok(())
     };
     damaged
-        .salvage(&mut on_row, &mut |text| panic!("{text}"))
+        .salvage(Box::new(|| false), &mut on_row, &mut |text| {
+            panic!("{text}")
+        })
         .unwrap();
     assert_eq!(found.len(), 29);
     assert!(
@@ -503,6 +505,13 @@ fn retained_records_may_exceed_the_memory() {
     let path = hide(&disk, "t.PRIMARY");
     let engine = open(&disk);
     show(&disk, &path);
+    let table = engine.open_table_lazily(TABLE).unwrap();
+    let interrupted = table.open_files_unless(&|| true).unwrap_err();
+    assert!(matches!(
+        interrupted,
+        EngineError::Storage(StorageError::Interrupted)
+    ));
+    assert_eq!(engine.statistics().unavailable_tables, 1);
     assert_eq!(count(&engine, TABLE), 2000);
     let statistics = engine.statistics();
     assert!(statistics.memtable_bytes <= statistics.memtable_bytes_limit);

@@ -1,6 +1,6 @@
 //! Makes an unavailable table whole: inserts its retained log records.
 //!
-//! One table at a time, on the thread that opens the table:
+//! On the thread that opens the table:
 //! 1. Open its files, and insert the records that they do not contain.
 //! 2. Flush everything, checkpoint the indexes, and close the files.
 //! 3. Write a catalogue in which the table is whole.
@@ -34,17 +34,22 @@ const TABLES_AT_ONCE: usize = 64;
 const TABLES_NAMED: usize = 20;
 
 /// Makes a table whole, unless it is already. The reason why it cannot be done is
-/// in the error `TableUnavailable`, and in the error log.
+/// in the error `TableUnavailable`, and in the error log. Ends when `interrupted` returns true; the
+/// table remains unavailable then.
 ///
 /// # Errors
-/// `TableUnavailable`; errors of the log and of the catalogue.
-pub(crate) fn restore_table(core: &EngineCore, id: u64) -> EngineResult<()> {
-    let _restoring = core.retained.restoring.lock();
+/// `TableUnavailable`; `Interrupted`; errors of the log and of the catalogue.
+pub(crate) fn restore_table(
+    core: &EngineCore,
+    id: u64,
+    interrupted: &dyn Fn() -> bool,
+) -> EngineResult<()> {
+    let _turn = core.retained.restoring.begin(id, interrupted)?;
     let Some(entry) = unavailable_entry(core, id) else {
         return Ok(());
     };
-    let whole = make_whole(core, &mut None, entry)
-        .inspect_err(|error| core.messages.error(&describe(id, error)))?;
+    let whole = make_whole(core, &mut None, entry, interrupted);
+    let whole = whole.inspect_err(|error| report(core, id, error))?;
     publish(core, vec![whole])
 }
 
@@ -54,7 +59,6 @@ pub(crate) fn restore_table(core: &EngineCore, id: u64) -> EngineResult<()> {
 /// # Errors
 /// Those of the log and of the catalogue.
 pub(crate) fn restore_all(core: &EngineCore) -> EngineResult<()> {
-    let _restoring = core.retained.restoring.lock();
     let ids: Vec<u64> = {
         let tables = core.tables.lock();
         let states = tables.durable();
@@ -68,12 +72,12 @@ pub(crate) fn restore_all(core: &EngineCore) -> EngineResult<()> {
             let Some(entry) = unavailable_entry(core, *id) else {
                 continue;
             };
-            match make_whole(core, &mut paths, entry) {
+            match make_whole(core, &mut paths, entry, &|| false) {
                 Ok(whole) => found.push(whole),
                 Err(error) => {
                     failed += 1;
                     if failed <= TABLES_NAMED {
-                        core.messages.error(&describe(*id, &error));
+                        report(core, *id, &error);
                     }
                 }
             }
@@ -91,6 +95,19 @@ pub(crate) fn restore_all(core: &EngineCore) -> EngineResult<()> {
         core.messages.error(&text);
     }
     Ok(())
+}
+
+/// Writes to the error log why a table is unavailable, unless that was the last
+/// reason: each use of the table tries to make it whole.
+fn report(core: &EngineCore, id: u64, error: &EngineError) {
+    if matches!(error, EngineError::Storage(StorageError::Interrupted)) {
+        return;
+    }
+    let text = describe(id, error);
+    let last = core.retained.reported.lock().insert(id, text.clone());
+    if last.as_ref() != Some(&text) {
+        core.messages.error(&text);
+    }
 }
 
 fn describe(id: u64, error: &EngineError) -> String {
@@ -112,9 +129,11 @@ fn make_whole(
     core: &EngineCore,
     paths: &mut Option<HashMap<FileId, PathBuf>>,
     entry: TableEntry,
+    interrupted: &dyn Fn() -> bool,
 ) -> EngineResult<TableEntry> {
     let name = entry.name.clone();
-    fill(core, paths, entry).map_err(|error| match error {
+    fill(core, paths, entry, interrupted).map_err(|error| match error {
+        EngineError::Storage(StorageError::Interrupted) => error,
         EngineError::Storage(cause) => EngineError::TableUnavailable { name, cause },
         error => error,
     })
@@ -126,6 +145,7 @@ fn fill(
     core: &EngineCore,
     paths: &mut Option<HashMap<FileId, PathBuf>>,
     entry: TableEntry,
+    interrupted: &dyn Fn() -> bool,
 ) -> EngineResult<TableEntry> {
     if let Some(cause) = salvaged(core, entry.id) {
         return Err(cause.into());
@@ -153,6 +173,7 @@ fn fill(
         core,
         table: entry.id,
         indexes,
+        interrupted,
     };
     let end = read_retained(
         &files.disk,
@@ -190,6 +211,7 @@ struct Target<'a> {
     core: &'a EngineCore,
     table: u64,
     indexes: Vec<Arc<Index>>,
+    interrupted: &'a dyn Fn() -> bool,
 }
 
 impl Target<'_> {
@@ -235,6 +257,9 @@ impl Target<'_> {
         let memtables = self.indexes.iter();
         let bytes: u64 = memtables.map(|index| index.tree.memtable_bytes()).sum();
         if bytes > self.core.budget.memtable_quota() / 8 {
+            if (self.interrupted)() {
+                return Err(StorageError::Interrupted.into());
+            }
             // After this record and before the next.
             self.flush(Lsn(lsn.0 + 1))?;
         }

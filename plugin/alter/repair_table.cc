@@ -22,6 +22,11 @@ namespace teak {
 
 namespace {
 
+// The server shows 64 messages of a statement, and a table may have many partitions.
+constexpr size_t FINDINGS_OF_PARTITION_MAX = 5;
+
+bool is_killed(THD *thd) { return thd_kill_level(thd) != THD_IS_NOT_KILLED; }
+
 class TableRepair {
  public:
   TableRepair(OpenTable &open, THD *thd, bool undamaged) : open_(open), thd_(thd), undamaged_(undamaged) {}
@@ -38,7 +43,8 @@ class TableRepair {
 
  private:
   /* Rebuilds the table. Repeats this if damage is found in a table without known damage, and, if rows have the same value
-     of a unique key, without all but one of them. True: an error was raised. */
+     of a unique key, without all but one of them: once for each unique key, because rows that are left out for one key
+     are no duplicates in the next. True: an error was raised. */
   bool rebuild() {
     for (;;) {
       AlterContext context(open_);
@@ -52,9 +58,10 @@ class TableRepair {
         continue;
       }
       if (status != TEAK_OK) return open_.raise_error(open_.failure(status));
-      const bool had_duplicates = !excluded_.empty();
+      const size_t excluded_before = excluded_.size();
       if (!exclude_duplicates(context)) return commit(context);
-      if (had_duplicates) return open_.raise_error(open_.corrupt("rows with duplicate keys were found again"));
+      if (excluded_.size() == excluded_before)
+        return open_.raise_error(open_.corrupt("rows with duplicate keys were found again"));
     }
   }
 
@@ -89,7 +96,8 @@ class TableRepair {
         repair->raised_ = raise_out_of_memory();
       }
     };
-    const teak_status status = teak_table_salvage(open_.share()->table(), on_row, on_loss, this, &salvaged_);
+    auto interrupted = [](void *self) { return is_killed(static_cast<TableRepair *>(self)->thd_); };
+    const teak_status status = teak_table_salvage(open_.share()->table(), interrupted, on_row, on_loss, this, &salvaged_);
     if (status == TEAK_OK || raised_) return raised_;
     return open_.raise_error(open_.failure(status));
   }
@@ -126,31 +134,45 @@ class TableRepair {
     return number != 0;
   }
 
+  /* The counts first, and none of partitions that are whole: the server shows at most max_error_count messages. */
   void report() {
-    for (const std::string &finding : findings_) push(Sql_condition::WARN_LEVEL_WARN, finding);
     if (salvaged_.lost_entries != 0)
-      push(Sql_condition::WARN_LEVEL_WARN,
-           "up to " + std::to_string(salvaged_.lost_entries) + " row versions in pages and runs were lost");
+      warn("up to " + std::to_string(salvaged_.lost_entries) + " row versions in pages and runs were lost");
     if (salvaged_.doubtful_rows != 0)
-      push(Sql_condition::WARN_LEVEL_WARN, std::to_string(salvaged_.doubtful_rows) +
-                                               " rows may be older than the last committed version, or were deleted");
-    if (malformed_ != 0)
-      push(Sql_condition::WARN_LEVEL_WARN, std::to_string(malformed_) + " rows were malformed and left out");
+      warn(std::to_string(salvaged_.doubtful_rows) +
+           " rows may be older than the last committed version, or were deleted");
+    if (malformed_ != 0) warn(std::to_string(malformed_) + " rows were malformed and left out");
     if (excluded_rows_ != 0)
-      push(Sql_condition::WARN_LEVEL_WARN,
-           std::to_string(excluded_rows_) + " rows were left out: others have the same value of a unique key");
+      warn(std::to_string(excluded_rows_) + " rows were left out: others have the same value of a unique key");
     const std::string saved = std::to_string(salvaged_.rows - malformed_ - excluded_rows_) + " rows were saved";
-    push(Sql_condition::WARN_LEVEL_NOTE, saved);
+    const bool is_whole = findings_.empty() && salvaged_.doubtful_rows + malformed_ + excluded_rows_ == 0;
+    if (!is_partition() || !is_whole) push(Sql_condition::WARN_LEVEL_NOTE, saved);
+    sql_print_information("TEAK: repair of %s: %s", open_.name().c_str(), saved.c_str());
+    const size_t shown_max = is_partition() ? FINDINGS_OF_PARTITION_MAX : findings_.size();
+    for (size_t number = 0; number < findings_.size(); number++) {
+      log_warning(findings_[number]);
+      if (number < shown_max) push(Sql_condition::WARN_LEVEL_WARN, findings_[number]);
+    }
+    if (findings_.size() > shown_max)
+      push(Sql_condition::WARN_LEVEL_WARN,
+           std::to_string(findings_.size() - shown_max) + " more findings are in the error log");
+  }
+
+  void warn(const std::string &sentence) {
+    push(Sql_condition::WARN_LEVEL_WARN, sentence);
+    log_warning(sentence);
+  }
+
+  void log_warning(const std::string &sentence) {
+    sql_print_warning("TEAK: repair of %s: %s", open_.name().c_str(), sentence.c_str());
   }
 
   void push(Sql_condition::enum_warning_level level, const std::string &sentence) {
-    const std::string text = open_.table()->part_info == nullptr ? sentence : open_.name() + ": " + sentence;
+    const std::string text = is_partition() ? open_.name() + ": " + sentence : sentence;
     push_warning_printf(thd_, level, ER_CHECK_NO_SUCH_TABLE, "%s", text.c_str());
-    if (level == Sql_condition::WARN_LEVEL_WARN)
-      sql_print_warning("TEAK: repair of %s: %s", open_.name().c_str(), sentence.c_str());
-    else
-      sql_print_information("TEAK: repair of %s: %s", open_.name().c_str(), sentence.c_str());
   }
+
+  bool is_partition() const { return open_.table()->part_info != nullptr; }
 
   static std::string text_of(teak_slice bytes) {
     return std::string(reinterpret_cast<const char *>(bytes.data), bytes.len);

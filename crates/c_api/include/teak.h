@@ -148,6 +148,8 @@ typedef enum teak_status {
   TEAK_NO_SUCH_INDEX = 21,
   // The table refuses writes, because one of its files has failed.
   TEAK_READ_ONLY = 22,
+  // A file of the table is missing or cannot be read. The table can be used again when it can.
+  TEAK_UNAVAILABLE = 23,
 } teak_status;
 
 // Copies the message of the calling thread's last error into `buffer`, followed by a NUL if there
@@ -377,8 +379,10 @@ typedef struct teak_index_statistics {
 teak_status teak_table_create(teak_engine *engine, const teak_table_definition *definition);
 
 // Opens a table and its files. TEAK_NO_SUCH_TABLE. TEAK_CORRUPT when one of its files is damaged.
-// TEAK_IO when one is missing, or cannot be read and log records are retained until it can.
-teak_status teak_table_open(teak_engine *engine, teak_slice name, teak_table **table);
+// TEAK_UNAVAILABLE when one is missing, or cannot be read and log records are retained until it can.
+teak_status teak_table_open(teak_engine *engine,
+                            teak_slice name,
+                            teak_table **table);
 
 // Opens a table without its files. The first use of an index opens them, and reports damage. They
 // are closed again when the table is not used for a while; its next use opens them. While they are
@@ -386,8 +390,11 @@ teak_status teak_table_open(teak_engine *engine, teak_slice name, teak_table **t
 teak_status teak_table_open_lazily(teak_engine *engine, teak_slice name, teak_table **table);
 
 // Opens the files of a table if they are closed, so that damage is reported now. Fails like
-// teak_table_open().
-teak_status teak_table_open_files(teak_table *table);
+// teak_table_open(). `interrupt` may be NULL; it is called while retained log records are applied,
+// and ends the call with TEAK_INTERRUPTED when it returns true.
+teak_status teak_table_open_files(teak_table *table,
+                                  bool (*interrupt)(void *context),
+                                  void *context);
 
 // When the table was last written, as teak_table_set_written_at() reported it; 0: unknown. A crash
 // may restore an earlier value.

@@ -244,7 +244,7 @@ typedef struct teak_salvage_report {
   uint64_t rows;
   // Rows of them for which a newer version, or their deletion, may have been lost.
   uint64_t doubtful_rows;
-  // Blocks that could not be read.
+  // Blocks that could not be read. Retained log records that could not be read count as one.
   uint64_t lost_parts;
   // Entries in lost pages and runs, versions and deletes included. Those below lost nodes are
   // unknown.
@@ -253,19 +253,24 @@ typedef struct teak_salvage_report {
 
 // Opens a table that may be damaged. If teak_table_open() fails for it, the handle can only be used
 // for teak_table_verify(), teak_table_salvage() and an alteration that replaces all indexes, and no
-// other handle can be opened as long as it exists. TEAK_CORRUPT and TEAK_IO when nothing can be
-// read: the file of the rows is missing or has no valid superblock.
-teak_status teak_table_open_damaged(teak_engine *engine, teak_slice name, teak_table **table);
+// other handle can be opened as long as it exists. TEAK_CORRUPT when nothing can be read: the file of
+// the rows is missing or has no valid superblock.
+teak_status teak_table_open_damaged(teak_engine *engine,
+                                    teak_slice name,
+                                    teak_table **table);
 
 // Returns whether the table could be opened only to be repaired.
 teak_status teak_table_is_unreadable(teak_table *table, bool *unreadable);
 
 // Reads the committed rows of a table in the order of their keys, and skips what cannot be read.
-// Calls `row` for each; `doubtful`: a newer version of the row, or its deletion, may have been
-// lost. The call ends with TEAK_INTERRUPTED when `row` returns true. At the end, `lost` is called
-// with a sentence about each block that could not be read. No transaction may write the table
-// during the call. `report` is written on TEAK_OK.
+// Applies the log records that are retained for the table: TEAK_UNAVAILABLE when they cannot be read
+// now, TEAK_LOCK_TIMEOUT when one is that of a prepared transaction. Calls `row` for each row;
+// `doubtful`: a newer version of the row, or its deletion, may have been lost. The call ends with
+// TEAK_INTERRUPTED when `row` returns true, or `interrupt`, which may be NULL and is called while
+// log records are read. At the end, `lost` is called with a sentence about each block that could
+// not be read. No transaction may write the table during the call. `report` is written on TEAK_OK.
 teak_status teak_table_salvage(teak_table *table,
+                               bool (*interrupt)(void *context),
                                bool (*row)(void *context,
                                            teak_slice key,
                                            teak_slice value,
@@ -275,9 +280,10 @@ teak_status teak_table_salvage(teak_table *table,
                                teak_salvage_report *report);
 
 // Makes an alteration that replaces all indexes the repair of a damaged table. Its commit moves the
-// old files to the directory #teak_orphans instead of removing them. teak_alteration_build() leaves
-// up to `duplicates_max` entries with duplicate unique keys out, see
-// teak_alteration_get_duplicate(); with more it fails with TEAK_DUPLICATE_KEY.
+// old files to the directory #teak_orphans instead of removing them. teak_alteration_build() ends
+// after the first index with duplicate unique keys, if it has up to `duplicates_max`, see
+// teak_alteration_get_duplicate(); with more it fails with TEAK_DUPLICATE_KEY. An alteration with
+// duplicates cannot be committed; repeat it without their rows.
 teak_status teak_alteration_repair(teak_alteration *alteration, size_t duplicates_max);
 
 // An entry that teak_alteration_build() has left out of a unique index, by its number from 0 on.

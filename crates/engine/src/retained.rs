@@ -11,7 +11,8 @@
 //!    retained, and their write ids. From then on the log is not needed for it.
 //! 3. When the engine is opened next, and whenever the table is to be opened,
 //!    its files are tried again. If they can be read, the retained records are
-//!    inserted, flushed and checkpointed, see `restore`.
+//!    inserted, flushed and checkpointed, see `restore`. If they are damaged, a
+//!    repair builds new files from what they contain and from the records.
 //! 4. A catalogue without the note is written, and the file is removed. Only
 //!    then can the table be used. So the log never contains records of an
 //!    unavailable table that its retained file lacks.
@@ -30,6 +31,7 @@ mod restore;
 pub(crate) use self::collect::retain;
 #[cfg(feature = "fuzzing")]
 pub(crate) use self::file::{RetainedWriter, decode_retained};
+pub(crate) use self::file::{UnreadRecords, read_undamaged};
 pub(crate) use self::read_only::RetainContext;
 pub(crate) use self::restore::{restore_all, restore_table};
 

@@ -1,5 +1,9 @@
 //! Reading what is left of a damaged table.
 
+mod retained_rows;
+
+use self::retained_rows::RetainedRows;
+use crate::alter::Interrupted;
 use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
@@ -20,7 +24,7 @@ pub struct SalvageReport {
     pub rows: u64,
     /// Rows of them for which a newer version, or a delete, may have been lost.
     pub doubtful_rows: u64,
-    /// Blocks that could not be read: pages, indexes of runs, and nodes.
+    /// What could not be read: pages, indexes of runs, nodes; retained log records count as one.
     pub lost_parts: u64,
     /// Entries of the lost pages and runs, versions and deletes included. Those
     /// below lost nodes are unknown.
@@ -52,20 +56,47 @@ impl Listing<'_> {
     }
 }
 
+/// Passes the rows of retained records before `key`, or all others, and that of the key. Returns
+/// whether the records decide about the key.
+fn pass(
+    retained: &mut Option<RetainedRows>,
+    key: Option<&[u8]>,
+    report: &mut SalvageReport,
+    on_row: &mut dyn FnMut(&SalvagedEntry<'_>) -> EngineResult<()>,
+) -> EngineResult<bool> {
+    let Some(retained) = retained else {
+        return Ok(false);
+    };
+    retained.pass(key, &mut |key, value| {
+        report.rows += 1;
+        on_row(&SalvagedEntry {
+            key,
+            value,
+            is_doubtful: false,
+        })
+    })
+}
+
 /// # Damaged tables
 impl TableHandle {
     /// Reads the committed rows of the table in the order of their keys, and skips
-    /// what cannot be read. Passes each row to `on_row`, and a sentence about each
-    /// lost part to `findings`. No transaction may write to the table during the call.
+    /// what cannot be read. The log records that are retained for an unavailable table
+    /// are applied. Passes each row to `on_row`, and a sentence about each
+    /// lost part to `findings`. Calls `interrupted` while it reads the log records, and stops when it
+    /// returns true. No transaction may write to the table during the call.
     ///
     /// # Errors
-    /// The error of `on_row`; errors other than those of single blocks.
+    /// The error of `on_row`; errors other than those of single blocks. `TableUnavailable` when the
+    /// retained records cannot be read now, but may be readable later. `Wait(Timeout)` when one of
+    /// them is that of a prepared transaction. `Wait(Interrupted)`, `NoSpace`.
     pub fn salvage(
         &self,
+        interrupted: Box<Interrupted>,
         on_row: &mut dyn FnMut(&SalvagedEntry<'_>) -> EngineResult<()>,
         findings: &mut dyn FnMut(&str),
     ) -> EngineResult<SalvageReport> {
         let index = self.index(IndexNumber::ROWS)?;
+        let mut retained = self.retained_rows(&index, interrupted)?;
         // Owns no write, so it sees only what is committed.
         let nobody = TransactionId(u64::MAX);
         let ids = Arc::clone(self.core.transactions.ids());
@@ -73,27 +104,60 @@ impl TableHandle {
         let mut cursor = index.tree.salvage(view);
         let mut report = SalvageReport::default();
         while let Some(entry) = cursor.next()? {
-            report.rows += 1;
-            report.doubtful_rows += u64::from(entry.is_doubtful);
-            on_row(&entry)?;
+            let is_replaced = pass(&mut retained, Some(entry.key), &mut report, on_row)?;
+            if !is_replaced {
+                report.rows += 1;
+                report.doubtful_rows += u64::from(entry.is_doubtful);
+                on_row(&entry)?;
+            }
         }
-        let name = self.table.name();
-        let messages = &self.core.messages;
-        let mut report_to_both = |text: &str| {
-            findings(text);
-            messages.warning(&format!("table {name}: {text}"));
-        };
+        pass(&mut retained, None, &mut report, on_row)?;
+        self.table.set_lacks_records(false);
+        if let Some(unread) = retained.and_then(|retained| retained.unread) {
+            report.lost_parts = 1;
+            let cause = unread.cause;
+            findings(&match unread.records {
+                Some(records) => format!(
+                    "{records} log records are lost: {cause}. Rows written since the last checkpoint of the table are missing or have earlier values"
+                ),
+                None => format!(
+                    "all retained log records are lost: {cause}. Rows written since the last checkpoint of the table are missing or have earlier values"
+                ),
+            });
+        }
         let mut listing = Listing {
             label: &index.entry.label,
             count: 0,
             entries: 0,
-            sink: &mut report_to_both,
+            sink: findings,
         };
         cursor.lost().iter().for_each(|lost| listing.add(lost));
         listing.end();
-        report.lost_parts = listing.count as u64;
+        report.lost_parts += listing.count as u64;
         report.lost_entries = listing.entries;
         Ok(report)
+    }
+
+    /// The rows in the retained log records that the file of the `rows` lacks.
+    fn retained_rows(
+        &self,
+        rows: &Index,
+        interrupted: Box<Interrupted>,
+    ) -> EngineResult<Option<RetainedRows>> {
+        let core = &self.core;
+        let is_filled = || core.retained.filled.lock().contains(&rows.entry.file);
+        if self.table.unreadable().is_none() || !self.is_unavailable() || is_filled() {
+            return Ok(None);
+        }
+        let read = RetainedRows::read(core, self.table.id, rows, interrupted);
+        let read = read.map_err(|error| match error {
+            EngineError::Storage(cause) if !cause.is_no_space() => EngineError::TableUnavailable {
+                name: self.table.name().to_string(),
+                cause,
+            },
+            error => error,
+        });
+        read.map(Some)
     }
 
     /// Whether the table was opened only to be salvaged, see

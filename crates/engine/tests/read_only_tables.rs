@@ -534,6 +534,7 @@ fn rebuild(setup: &Setup, is_repair: bool) {
     }
     table
         .salvage(
+            Box::new(|| false),
             &mut |row| {
                 alteration.add(0, row.key, row.value)?;
                 let second = [row.value, b"\0", row.key].concat();

@@ -11,3 +11,20 @@ pub(crate) struct Context(pub *mut c_void);
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
+
+/// A closure that calls the caller's interrupt callback, which may be NULL.
+pub(crate) fn interruption(
+    interrupt: Option<unsafe extern "C" fn(context: *mut c_void) -> bool>,
+    context: *mut c_void,
+) -> impl Fn() -> bool + Send {
+    let context = Context(context);
+    move || {
+        // Captures the whole context, which is `Send`, and not only its pointer.
+        let context = &context;
+        match interrupt {
+            // SAFETY: the caller's callback, with the caller's context.
+            Some(interrupt) => unsafe { interrupt(context.0) },
+            None => false,
+        }
+    }
+}

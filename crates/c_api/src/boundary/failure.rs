@@ -61,7 +61,7 @@ impl From<EngineError> for Failure {
             EngineError::TableDamaged { .. } => TEAK_CORRUPT,
             EngineError::TableReadOnly { cause, .. } if cause.is_no_space() => TEAK_NO_SPACE,
             EngineError::TableReadOnly { .. } => TEAK_READ_ONLY,
-            EngineError::TableUnavailable { .. } => TEAK_IO,
+            EngineError::TableUnavailable { .. } => TEAK_UNAVAILABLE,
             EngineError::InvalidArgument(_) => TEAK_INVALID_ARGUMENT,
             _ => TEAK_INTERNAL,
         };

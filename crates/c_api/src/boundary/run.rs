@@ -129,7 +129,7 @@ mod tests {
                     name: name(),
                     cause: corrupt(),
                 },
-                TEAK_IO,
+                TEAK_UNAVAILABLE,
             ),
             (EngineError::InvalidArgument(name()), TEAK_INVALID_ARGUMENT),
             (EngineError::Internal(name()), TEAK_INTERNAL),

@@ -1,6 +1,6 @@
 //! Altering tables in place.
 
-use crate::boundary::{Context, Failure, array, boundary, exclusive, free};
+use crate::boundary::{Failure, array, boundary, exclusive, free, interruption};
 use crate::handles::{teak_engine, teak_table};
 use crate::row::teak_duplicate;
 use crate::slice::teak_slice;
@@ -80,16 +80,7 @@ pub unsafe extern "C" fn teak_alteration_begin(
                 },
             });
         }
-        let context = Context(context);
-        let interrupted = move || {
-            // Captures the whole context, which is `Send`, and not only its pointer.
-            let context = &context;
-            match interrupt {
-                // SAFETY: the caller's callback, with the caller's context.
-                Some(interrupt) => unsafe { interrupt(context.0) },
-                None => false,
-            }
-        };
+        let interrupted = interruption(interrupt, context);
         let begun = engine
             .engine
             .begin_alteration(&table.handle, &indexes, Box::new(interrupted))?;

@@ -1,7 +1,7 @@
 //! Repairing damaged tables.
 
 use crate::boundary::{
-    Extensible, Failure, Versioned, boundary, first_version_bytes, write_versioned,
+    Extensible, Failure, Versioned, boundary, first_version_bytes, interruption, write_versioned,
 };
 use crate::handles::{teak_engine, teak_table};
 use crate::row::teak_duplicate;
@@ -21,7 +21,7 @@ pub struct teak_salvage_report {
     pub rows: u64,
     /// Rows of them for which a newer version, or their deletion, may have been lost.
     pub doubtful_rows: u64,
-    /// Blocks that could not be read.
+    /// Blocks that could not be read. Retained log records that could not be read count as one.
     pub lost_parts: u64,
     /// Entries in lost pages and runs, versions and deletes included. Those below lost nodes are
     /// unknown.
@@ -38,8 +38,8 @@ unsafe impl Versioned for teak_salvage_report {}
 
 /// Opens a table that may be damaged. If teak_table_open() fails for it, the handle can only be used
 /// for teak_table_verify(), teak_table_salvage() and an alteration that replaces all indexes, and no
-/// other handle can be opened as long as it exists. TEAK_CORRUPT and TEAK_IO when nothing can be
-/// read: the file of the rows is missing or has no valid superblock.
+/// other handle can be opened as long as it exists. TEAK_CORRUPT when nothing can be read: the file of
+/// the rows is missing or has no valid superblock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_open_damaged(
     engine: *mut teak_engine,
@@ -66,13 +66,16 @@ pub unsafe extern "C" fn teak_table_is_unreadable(
 }
 
 /// Reads the committed rows of a table in the order of their keys, and skips what cannot be read.
-/// Calls `row` for each; `doubtful`: a newer version of the row, or its deletion, may have been
-/// lost. The call ends with TEAK_INTERRUPTED when `row` returns true. At the end, `lost` is called
-/// with a sentence about each block that could not be read. No transaction may write the table
-/// during the call. `report` is written on TEAK_OK.
+/// Applies the log records that are retained for the table: TEAK_UNAVAILABLE when they cannot be read
+/// now, TEAK_LOCK_TIMEOUT when one is that of a prepared transaction. Calls `row` for each row;
+/// `doubtful`: a newer version of the row, or its deletion, may have been lost. The call ends with
+/// TEAK_INTERRUPTED when `row` returns true, or `interrupt`, which may be NULL and is called while
+/// log records are read. At the end, `lost` is called with a sentence about each block that could
+/// not be read. No transaction may write the table during the call. `report` is written on TEAK_OK.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_salvage(
     table: *mut teak_table,
+    interrupt: Option<unsafe extern "C" fn(context: *mut c_void) -> bool>,
     row: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -86,7 +89,9 @@ pub unsafe extern "C" fn teak_table_salvage(
     report: *mut teak_salvage_report,
 ) -> teak_status {
     boundary!([reference(table), callback(row), callback(lost)] {
+        let interrupted = interruption(interrupt, context);
         let salvaged = table.handle.salvage(
+            Box::new(interrupted),
             &mut |entry| {
                 let (key, value) = (teak_slice::of(entry.key), teak_slice::of(entry.value));
                 // SAFETY: the caller's callback, with the caller's context.
@@ -116,9 +121,10 @@ fn report_of(salvaged: &SalvageReport) -> teak_salvage_report {
 }
 
 /// Makes an alteration that replaces all indexes the repair of a damaged table. Its commit moves the
-/// old files to the directory #teak_orphans instead of removing them. teak_alteration_build() leaves
-/// up to `duplicates_max` entries with duplicate unique keys out, see
-/// teak_alteration_get_duplicate(); with more it fails with TEAK_DUPLICATE_KEY.
+/// old files to the directory #teak_orphans instead of removing them. teak_alteration_build() ends
+/// after the first index with duplicate unique keys, if it has up to `duplicates_max`, see
+/// teak_alteration_get_duplicate(); with more it fails with TEAK_DUPLICATE_KEY. An alteration with
+/// duplicates cannot be committed; repeat it without their rows.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_alteration_repair(
     alteration: *mut teak_alteration,

@@ -80,6 +80,9 @@ impl Alteration {
         if !self.added.iter().all(is_built) {
             return refuse("an added index is not built");
         }
+        if !self.duplicates().is_empty() {
+            return refuse("an added index lacks entries with duplicate keys");
+        }
         let mut used = BTreeSet::new();
         for (position, index) in plan.indexes.iter().enumerate() {
             let number = match index {
@@ -162,6 +165,10 @@ impl Alteration {
             let text = "the repair of a table replaces all its indexes";
             return Err(EngineError::InvalidArgument(text.into()));
         }
+        if table.lacks_records() {
+            let text = "the repair has not read the retained log records of the table";
+            return Err(EngineError::InvalidArgument(text.into()));
+        }
         Ok(outcome)
     }
 
@@ -236,9 +243,9 @@ impl Alteration {
             core.files.disown(&dropped);
         }
         if had_records {
-            let is_repair = self.repair.is_some();
+            let (rows, is_repair) = (outcome.old_rows, self.repair.is_some());
             core.retained
-                .replace(&core.files, outcome.id, outcome.old_rows, is_repair);
+                .replace(&core.files, outcome.id, &table.name(), rows, is_repair);
         }
         // The table owns the files now, so dropping the alteration must not remove them.
         self.added.clear();

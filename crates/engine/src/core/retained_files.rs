@@ -1,6 +1,7 @@
 //! The files of retained log records, and those of no table, of an open engine.
 
 use super::files::IndexFiles;
+use super::restoring::RestoringTables;
 use crate::catalogue::TableEntry;
 use crate::name::retained_path;
 use parking_lot::Mutex;
@@ -26,13 +27,15 @@ struct RetainedFile {
 /// What is kept apart from the log and from the tables.
 #[derive(Default)]
 pub(crate) struct RetainedFiles {
-    /// Allows one thread at a time to make a table whole.
-    pub restoring: Mutex<()>,
+    /// The tables that threads are making whole.
+    pub restoring: RestoringTables,
     /// By table.
     files: Mutex<BTreeMap<u64, RetainedFile>>,
     /// Files of unavailable tables that contain all their records: another file of the table cannot
     /// be read.
     pub filled: Mutex<BTreeSet<FileId>>,
+    /// The messages of the error log about unavailable tables.
+    pub reported: Mutex<BTreeMap<u64, String>>,
     /// Tables that refuse writes because a file of them fails.
     pub read_only_tables: AtomicU64,
     /// Index files of no table that were moved aside, and their bytes.
@@ -76,6 +79,7 @@ impl RetainedFiles {
     /// records of the table during the call.
     pub(crate) fn remove(&self, files: &IndexFiles, table: u64) {
         self.files.lock().remove(&table);
+        self.reported.lock().remove(&table);
         let path = retained_path(&files.directory, table);
         match files.disk.remove(&path) {
             Ok(()) | Err(StorageError::NotFound { .. }) => {}
@@ -87,12 +91,13 @@ impl RetainedFiles {
     }
 
     /// Called when a repair or an alteration has replaced all files of a table whose records are
-    /// retained. Records that its `rows` lacked are moved aside, and those of a read-only
-    /// table together with the files that a repair replaces.
+    /// retained by files that contain them. Records that its `rows` lacked are moved aside, and those
+    /// of a read-only table together with the files that a repair replaces.
     pub(crate) fn replace(
         &self,
         files: &IndexFiles,
         table: u64,
+        name: &str,
         rows: Option<FileId>,
         is_repair: bool,
     ) {
@@ -105,23 +110,20 @@ impl RetainedFiles {
             return self.remove(files, table);
         }
         self.files.lock().remove(&table);
+        self.reported.lock().remove(&table);
         let path = retained_path(&files.directory, table);
         match files.move_aside(&path) {
-            Ok(path) if is_of_read_only => {
-                let path = path.display();
-                let text = format!("log records of a repaired table were moved to {path}");
-                files.messages.note(&text);
-            }
             Ok(path) => {
                 let path = path.display();
                 let text = format!(
-                    "log records of a table were not applied when it was repaired: they are in {path}"
+                    "table {name} was repaired, and its retained log records were moved to {path}"
                 );
-                files.messages.error(&text);
+                files.messages.note(&text);
             }
             Err(error) => {
-                let text = format!("log records of a repaired table cannot be moved: {error}");
-                files.messages.error(&text);
+                let text =
+                    format!("retained log records of table {name} cannot be moved now: {error}");
+                files.messages.warning(&text);
             }
         }
     }

@@ -63,6 +63,8 @@ pub(crate) struct Table {
     /// Why the table cannot be opened: it was opened to be salvaged. Then
     /// `indexes` contains the index of the rows only, whose nodes may be lost.
     unreadable: RwLock<Option<StorageError>>,
+    /// Whether log records are retained that no salvage of the unreadable table has read.
+    lacks_records: AtomicBool,
 }
 
 impl Table {
@@ -81,6 +83,7 @@ impl Table {
             damaged: Arc::default(),
             handles: AtomicUsize::new(0),
             unreadable: RwLock::new(None),
+            lacks_records: AtomicBool::new(false),
         }
     }
 
@@ -211,6 +214,7 @@ impl Table {
             indexes.push(Arc::new(index));
         }
         *self.unreadable.write() = Some(cause);
+        self.set_lacks_records(entry.retained.is_some());
         self.damaged.store(true, Ordering::Release);
         self.set_indexes(indexes);
         Ok(())
@@ -220,6 +224,7 @@ impl Table {
     /// slot.
     pub(crate) fn close_damaged(&self) {
         if self.unreadable.write().take().is_some() {
+            self.set_lacks_records(false);
             self.indexes.store(None);
             self.damaged.store(false, Ordering::Release);
         }
@@ -230,10 +235,21 @@ impl Table {
         self.unreadable.read().clone()
     }
 
+    /// Whether log records are retained that no salvage of the unreadable table has
+    /// read, so that they would be missing in new files.
+    pub(crate) fn lacks_records(&self) -> bool {
+        self.lacks_records.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_lacks_records(&self, lacks: bool) {
+        self.lacks_records.store(lacks, Ordering::Release);
+    }
+
     /// Called when all indexes were replaced by new ones: neither they nor the
     /// table are damaged.
     pub(crate) fn replaced(&self) {
         *self.unreadable.write() = None;
+        self.set_lacks_records(false);
         self.damaged.store(false, Ordering::Release);
     }
 

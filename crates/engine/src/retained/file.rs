@@ -87,6 +87,14 @@ impl Header {
         };
         fields().map_err(malformed)
     }
+
+    fn require_owner(&self, path: &Path, instance: u64, table: u64) -> StorageResult<()> {
+        if (self.instance, self.table) != (instance, table) {
+            let reason = "the records are those of another table or instance";
+            return Err(StorageError::corrupt(path, 0, reason));
+        }
+        Ok(())
+    }
 }
 
 /// The checksum of a batch. It covers the place, so that no other batch is taken
@@ -206,12 +214,60 @@ pub(crate) fn read_retained(
     let path = retained_path(directory, table);
     let file = disk.open(&path)?;
     let header = read_header(file.as_ref(), &path)?;
-    if (header.instance, header.table) != (instance, table) {
-        let reason = "the records are those of another table or instance";
-        return Err(StorageError::corrupt(&path, 0, reason).into());
-    }
+    header.require_owner(&path, instance, table)?;
+    require_length(file.as_ref(), &path, &header)?;
     decode_batches(file.as_ref(), &path, &header, visit)?;
     Ok(header.end)
+}
+
+/// Retained records that are damaged, or come after a damaged one.
+pub(crate) struct UnreadRecords {
+    /// Their number; `None` when the header is damaged.
+    pub records: Option<u64>,
+    /// Names the file and the damage.
+    pub cause: StorageError,
+}
+
+/// Visits the retained records of a table up to the first damaged one, if there may be any from
+/// `from` on. Returns the others.
+///
+/// # Errors
+/// Those of `visit`; `Corrupt` when the file is that of another table; other errors than damage:
+/// the file may be readable later.
+pub(crate) fn read_undamaged(
+    disk: &Arc<dyn Disk>,
+    directory: &Path,
+    instance: u64,
+    table: u64,
+    from: Lsn,
+    visit: &mut dyn FnMut(Lsn, &Record<'_>) -> EngineResult<()>,
+) -> EngineResult<Option<UnreadRecords>> {
+    let path = retained_path(directory, table);
+    let file = disk.open(&path)?;
+    let header = match read_header(file.as_ref(), &path) {
+        Err(cause) if cause.is_corrupt() => {
+            let records = None;
+            return Ok(Some(UnreadRecords { records, cause }));
+        }
+        header => header?,
+    };
+    header.require_owner(&path, instance, table)?;
+    if from >= header.end {
+        return Ok(None);
+    }
+    let (mut read, mut is_stopped) = (0, false);
+    let mut visit = |lsn: Lsn, record: &Record<'_>| {
+        visit(lsn, record).inspect_err(|_| is_stopped = true)?;
+        read += 1;
+        Ok(())
+    };
+    match decode_batches(file.as_ref(), &path, &header, &mut visit) {
+        Err(EngineError::Storage(cause)) if cause.is_corrupt() && !is_stopped => {
+            let records = Some(header.records.saturating_sub(read));
+            Ok(Some(UnreadRecords { records, cause }))
+        }
+        decoded => decoded.map(|()| None),
+    }
 }
 
 /// Decodes a file of retained records, of any table.
@@ -225,17 +281,21 @@ pub(crate) fn decode_retained(
 ) -> EngineResult<()> {
     let path = file.path().to_path_buf();
     let header = read_header(file, &path)?;
+    require_length(file, &path, &header)?;
     decode_batches(file, &path, &header, visit)
 }
 
 fn read_header(file: &dyn DiskFile, path: &Path) -> StorageResult<Header> {
     let mut bytes = [0; HEADER_BYTES];
     file.read_exact_at(&mut bytes, 0)?;
-    let header = Header::decode(path, &bytes)?;
+    Header::decode(path, &bytes)
+}
+
+fn require_length(file: &dyn DiskFile, path: &Path, header: &Header) -> StorageResult<()> {
     if file.len()? < header.length {
         return Err(StorageError::corrupt(path, 0, "the file is cut off"));
     }
-    Ok(header)
+    Ok(())
 }
 
 fn decode_batches(

@@ -1,0 +1,241 @@
+//! The newest version of each row in the retained log records of an unavailable
+//! table.
+//!
+//! The file of the rows contains what the table was at some position of the log.
+//! The records from that position on are the newer versions and deletes of rows. A
+//! salvage sorts them by key, within a memory budget, and merges them with the rows
+//! of the file: where a key has a record, the newest one decides.
+
+use crate::alter::{Interrupted, Merge, Sorter, SpillDirectory};
+use crate::core::EngineCore;
+use crate::core::index::Index;
+use crate::error::EngineResult;
+use crate::name::retained_path;
+use crate::retained::{UnreadRecords, read_undamaged};
+use std::sync::Arc;
+use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use teak_base::{Lsn, Operation, StorageError, WriteStatus};
+use teak_transactions::WaitError;
+use teak_write_ahead_log::Record;
+
+/// Position of the record (u64), number of the operation in it (u32), both big-endian, and the
+/// operation (u8). The value follows.
+const PREFIX_BYTES: usize = 8 + 4 + 1;
+
+/// Records between two checks for an interrupt.
+const INTERRUPT_CHECK_RECORDS: u64 = 1024;
+
+/// A part of the sort memory; given back when it is dropped.
+struct SortMemory {
+    core: Arc<EngineCore>,
+    bytes: u64,
+}
+
+impl Drop for SortMemory {
+    fn drop(&mut self) {
+        self.core.budget.end_sort(self.bytes);
+    }
+}
+
+/// A range of keys that was deleted at a position.
+struct DeletedRange {
+    lsn: Lsn,
+    start: Vec<u8>,
+    end: Vec<u8>,
+}
+
+/// The newest record of a key.
+struct NewestRecord {
+    key: Vec<u8>,
+    /// As described at `PREFIX_BYTES`.
+    stored: Vec<u8>,
+}
+
+impl NewestRecord {
+    fn lsn(&self) -> Lsn {
+        let bytes = self.stored.first_chunk();
+        Lsn(bytes.map_or(0, |bytes| u64::from_be_bytes(*bytes)))
+    }
+
+    fn value(&self) -> Option<&[u8]> {
+        let (prefix, value) = self.stored.split_at_checked(PREFIX_BYTES)?;
+        (prefix.last() == Some(&Operation::Put.number())).then_some(value)
+    }
+}
+
+/// Receives the key and the value of a row.
+pub(super) type OnRow<'a> = dyn FnMut(&[u8], &[u8]) -> EngineResult<()> + 'a;
+
+/// The rows in the retained records, in the order of their keys.
+pub(super) struct RetainedRows {
+    records: Merge,
+    interrupted: Box<Interrupted>,
+    deleted: Vec<DeletedRange>,
+    current: Option<NewestRecord>,
+    /// Records that could not be read.
+    pub unread: Option<UnreadRecords>,
+    _memory: SortMemory,
+}
+
+impl RetainedRows {
+    /// Reads the records that the file of the `rows` does not contain.
+    ///
+    /// # Errors
+    /// `Wait(Timeout)` when a record is that of a prepared transaction: whether it belongs to the
+    /// table is not decided. `Wait(Interrupted)`, `NoSpace`; `NotFound` and `Io` when the records may
+    /// be readable later.
+    pub(super) fn read(
+        core: &Arc<EngineCore>,
+        table: u64,
+        rows: &Index,
+        interrupted: Box<Interrupted>,
+    ) -> EngineResult<Self> {
+        let memory = SortMemory {
+            core: Arc::clone(core),
+            bytes: core.budget.begin_sort(),
+        };
+        let spills = SpillDirectory {
+            disk: Arc::clone(&core.files.disk),
+            path: core.files.directory.clone(),
+            next: Arc::clone(&core.next_spill),
+        };
+        let budget = usize::try_from(memory.bytes).unwrap_or(usize::MAX);
+        let mut sorter = Sorter::new(spills, budget);
+        let mut deleted = Vec::new();
+        let mut stored = Vec::new();
+        let mut read = 0u64;
+        let unread = read_undamaged(
+            &core.files.disk,
+            &core.files.directory,
+            core.instance,
+            table,
+            rows.replay_from,
+            &mut |lsn, record| {
+                if read.is_multiple_of(INTERRUPT_CHECK_RECORDS) && interrupted() {
+                    return Err(WaitError::Interrupted.into());
+                }
+                read += 1;
+                if !is_committed(core, record)? || lsn < rows.replay_from {
+                    return Ok(());
+                }
+                match *record {
+                    Record::Write { operations, .. } => {
+                        for (number, operation) in (0u32..).zip(operations) {
+                            if operation.file != rows.entry.file {
+                                continue;
+                            }
+                            let (key, value) = (operation.key, operation.value);
+                            if key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
+                                return Err(invalid(table).into());
+                            }
+                            stored.clear();
+                            stored.extend_from_slice(&lsn.0.to_be_bytes());
+                            stored.extend_from_slice(&number.to_be_bytes());
+                            stored.push(operation.operation.number());
+                            stored.extend_from_slice(value);
+                            sorter.add(key, &stored, &*interrupted)?;
+                        }
+                    }
+                    Record::DeleteRange {
+                        file, start, end, ..
+                    } if file == rows.entry.file => deleted.push(DeletedRange {
+                        lsn,
+                        start: start.to_vec(),
+                        end: end.to_vec(),
+                    }),
+                    _ => {}
+                }
+                Ok(())
+            },
+        )?;
+        let records = sorter.finish(&*interrupted)?;
+        let mut found = Self {
+            records,
+            interrupted,
+            deleted,
+            current: None,
+            unread,
+            _memory: memory,
+        };
+        found.advance()?;
+        Ok(found)
+    }
+
+    /// Passes the rows before `key`, or all others, to `on_row`, and the row of the key if there is
+    /// one. Returns whether the records decide about the key.
+    pub(super) fn pass(
+        &mut self,
+        key: Option<&[u8]>,
+        on_row: &mut OnRow<'_>,
+    ) -> EngineResult<bool> {
+        while let Some(record) = &self.current {
+            let is_same = key == Some(record.key.as_slice());
+            if !is_same && key.is_some_and(|key| record.key.as_slice() > key) {
+                break;
+            }
+            if let Some(value) = record.value()
+                && !self.is_deleted_after(record.lsn(), &record.key)
+            {
+                on_row(&record.key, value)?;
+            }
+            self.advance()?;
+            if is_same {
+                return Ok(true);
+            }
+        }
+        Ok(key.is_some_and(|key| self.is_deleted_after(Lsn(0), key)))
+    }
+
+    fn is_deleted_after(&self, lsn: Lsn, key: &[u8]) -> bool {
+        let mut ranges = self.deleted.iter();
+        ranges.any(|range| {
+            range.lsn >= lsn && range.start.as_slice() <= key && key < range.end.as_slice()
+        })
+    }
+
+    /// Moves to the newest record of the next key.
+    fn advance(&mut self) -> EngineResult<()> {
+        let mut newest: Option<NewestRecord> = None;
+        while let Some((key, stored)) = self.records.entry(&*self.interrupted)? {
+            match &mut newest {
+                // No two have the same position.
+                Some(found) if found.key == key => {
+                    if found.stored.as_slice() < stored {
+                        found.stored.clear();
+                        found.stored.extend_from_slice(stored);
+                    }
+                }
+                Some(_) => break,
+                None => {
+                    newest = Some(NewestRecord {
+                        key: key.to_vec(),
+                        stored: stored.to_vec(),
+                    });
+                }
+            }
+            self.records.advance()?;
+        }
+        self.current = newest;
+        Ok(())
+    }
+}
+
+/// Whether the writes of a record are committed. An error if that is not decided.
+fn is_committed(core: &EngineCore, record: &Record<'_>) -> EngineResult<bool> {
+    let (Record::Write { write_id, .. } | Record::DeleteRange { write_id, .. }) = *record else {
+        return Ok(false);
+    };
+    match core.transactions.ids().status(write_id) {
+        WriteStatus::Active(_) => Err(WaitError::Timeout.into()),
+        WriteStatus::Aborted => Ok(false),
+        WriteStatus::Committed(_) => Ok(true),
+    }
+}
+
+fn invalid(table: u64) -> StorageError {
+    StorageError::corrupt(
+        &retained_path("".as_ref(), table),
+        0,
+        "a record is not valid",
+    )
+}

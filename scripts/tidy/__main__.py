@@ -10,6 +10,7 @@ status is nonzero if there are any.
   directory, the host name, or an archive, index or registry that apt, pip or cargo is configured to use.
 - Comments and documents do not use the words that `wording` lists.
 - A relative link of a Markdown page leads to a file, and to a heading of it (`links`).
+- The sources contain the messages that the page for troubleshooting quotes (`messages`).
 - No whitespace at line ends, no tabs in Rust, C++ and Python, no debugging code.
 """
 
@@ -21,7 +22,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import links, module_cycles, source_text, wording
+from . import links, messages, module_cycles, source_text, wording
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT_LINES_MAX = 600
@@ -143,7 +144,7 @@ def main():
     files = tracked_files()
     faults = [fault for name in files for fault in check_file(name, names)]
     faults += [*check_sizes(files), *check_cycles(), *links.faults(ROOT, files)]
-    faults += check_wording(files)
+    faults += [*check_wording(files), *messages.faults(ROOT, files)]
     for fault in faults:
         print(fault)
     return 1 if faults else 0

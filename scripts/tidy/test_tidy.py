@@ -4,8 +4,22 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from . import links, source_text, wording
+from . import links, messages, source_text, wording
 from .module_cycles import Crate, components, crate_edges, faults, include_edges
+
+
+class Messages(unittest.TestCase):
+    PAGE = "| message | cause |\n|---|---|\n| `TEAK: table ... is lost for 3 days` | `not quoted ever` |\n\nSee `other ... of this`."
+
+    def unknown(self, *sources):
+        return [part for _, part in messages.unknown(self.PAGE, sources)]
+
+    def test_parts_between_what_is_inserted(self):
+        self.assertEqual(self.unknown(), ["is lost for", "of this"])
+        self.assertEqual(self.unknown('format!("table {name} is lost for {days} days")', 'f(" of this")'), [])
+
+    def test_strings_that_are_continued(self):
+        self.assertEqual(self.unknown('"{name} is \\\n     lost for {days}"', 'f("of"\n  " this")'), [])
 
 
 class CrateCase(unittest.TestCase):

@@ -94,6 +94,7 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
       explain = true;
       break;
     case TEAK_IO:
+    case TEAK_UNAVAILABLE:
     case TEAK_IN_USE:
     case TEAK_POISONED:
     case TEAK_INVALID_ARGUMENT:
@@ -102,10 +103,11 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
     case TEAK_INTERNAL:
       break;
   }
-  // Does not log a full disk: the server logs each such error, and the engine logs when the disk becomes full and when
-  // it has space again.
+  // Does not log a full disk: the server logs each such error. The engine logs when the disk becomes full or has space
+  // again, and when a table becomes read-only or unavailable.
   if (status != TEAK_TABLE_EXISTS && status != TEAK_TOO_LARGE && status != TEAK_INTERRUPTED &&
-      status != TEAK_NO_SPACE && status != TEAK_TOO_MANY_LOCKS)
+      status != TEAK_NO_SPACE && status != TEAK_TOO_MANY_LOCKS && status != TEAK_READ_ONLY &&
+      status != TEAK_UNAVAILABLE)
     sql_print_error("TEAK: %s", cause->c_str());
   // A note, because strict mode would turn a warning into the error.
   if (explain && thd != nullptr)

@@ -26,8 +26,6 @@ void report(THD *thd, const char *sentence) {
 
 bool is_killed(void *thd) { return thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED; }
 
-int admin_result(THD *thd) { return is_killed(thd) ? HA_ADMIN_FAILED : HA_ADMIN_INTERNAL_ERROR; }
-
 /* Checks that every row has its entry in every key, and that the number of entries of every key is the number of rows.
    If both are true, every entry has its row. */
 class KeyCheck {
@@ -50,7 +48,7 @@ class KeyCheck {
   int check_rows() {
     TABLE *table = open_.table();
     table->use_all_columns();
-    if (open_.server().ha_rnd_init(true) != 0) return HA_ADMIN_INTERNAL_ERROR;
+    if (open_.server().ha_rnd_init(true) != 0) return HA_ADMIN_FAILED;
     bool complete = true;
     int error = 0;
     while (complete && (error = open_.server().ha_rnd_next(table->record[0])) == 0) {
@@ -62,7 +60,7 @@ class KeyCheck {
     if (!complete) return HA_ADMIN_CORRUPT;
     if (error == HA_ERR_END_OF_FILE) return HA_ADMIN_OK;
     report(thd_, open_.error_text().c_str());
-    return error == HA_ERR_CRASHED ? HA_ADMIN_CORRUPT : admin_result(thd_);
+    return error == HA_ERR_CRASHED ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
   }
 
   /* Looks up the entries of the row in the table's first record. Clears `complete` if a key does not have its entry. */
@@ -85,7 +83,7 @@ class KeyCheck {
     teak_row entry;
     teak_status status = cursors_[index]->first(&entry);
     for (; status == TEAK_OK && !is_killed(thd_); status = cursors_[index]->next(&entry)) entries++;
-    if (status != TEAK_NOT_FOUND) return admin_result(thd_);
+    if (status != TEAK_NOT_FOUND) return HA_ADMIN_FAILED;
     if (entries == rows_) return HA_ADMIN_OK;
     const std::string sentence = "key " + key_name(index) + " has " + std::to_string(entries) + " entries for " +
                                  std::to_string(rows_) + " rows";
@@ -116,7 +114,7 @@ bool is_undamaged(const OpenTable &open, THD *thd) {
 
 int check_table(OpenTable &open, THD *thd, const HA_CHECK_OPT &options) {
   bool damaged = false;
-  if (teak_table_is_damaged(open.share()->table(), &damaged) != TEAK_OK) return HA_ADMIN_INTERNAL_ERROR;
+  if (teak_table_is_damaged(open.share()->table(), &damaged) != TEAK_OK) return HA_ADMIN_FAILED;
   if (options.flags & T_QUICK) {
     if (damaged) report(thd, "a read of the table found damage");
     return damaged ? HA_ADMIN_CORRUPT : HA_ADMIN_OK;
@@ -128,7 +126,8 @@ int check_table(OpenTable &open, THD *thd, const HA_CHECK_OPT &options) {
   const teak_status status = teak_table_verify(open.share()->table(), is_killed, sink, thd);
   if (status != TEAK_OK) {
     report(thd, LastErrorText().c_str());
-    return status == TEAK_CORRUPT ? HA_ADMIN_CORRUPT : admin_result(thd);
+    if (is_killed(thd)) return HA_ADMIN_FAILED;
+    return status == TEAK_CORRUPT || open.share()->is_unreadable() ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
   }
   return options.flags & T_EXTEND ? KeyCheck(open, thd).run() : HA_ADMIN_OK;
 }

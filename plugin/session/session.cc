@@ -8,8 +8,6 @@
 
 #include "session/session.h"
 
-#include <algorithm>
-
 #include "base/engine.h"
 #include "base/errors.h"
 #include "base/xid_bytes.h"
@@ -98,6 +96,8 @@ int Session::use() {
     if (status != TEAK_OK) return raise(thd_, status, "a statement could not begin");
     in_statement_ = true;
     has_statement_mark_ = false;
+    // Statements of a stored procedure all have the start time of the CALL.
+    statement_begin_ = thd_->spcont == nullptr ? thd_->start_utime : microsecond_interval_timer();
     // The beginning of a statement clears an interrupt, so check for an earlier KILL.
     if (thd_kill_level(thd_) != THD_IS_NOT_KILLED) teak_transaction_interrupt(transaction_);
   }
@@ -161,12 +161,9 @@ void Session::commit_ordered(bool all) {
   transaction_ = transaction;
 }
 
-/* Statements of a stored procedure all have the start time of the CALL: each begins when the one before ended. */
 void Session::note_end_of_statement() {
   const ulonglong end = microsecond_interval_timer();
-  const ulonglong begin = std::max(thd_->start_utime, last_statement_end_);
-  last_statement_end_ = end;
-  teak_engine_count_statement(engine, end > begin ? end - begin : 0);
+  teak_engine_count_statement(engine, end > statement_begin_ ? end - statement_begin_ : 0);
 }
 
 int Session::commit(bool all) {

@@ -125,7 +125,7 @@ class Session {
   Cursor *cursors_ = nullptr;
   std::string last_lock_timeout_;  // the value of the session's teak_last_lock_timeout
   uint64_t statement_mark_ = 0;
-  ulonglong last_statement_end_ = 0;  // microseconds, as thd->start_utime
+  ulonglong statement_begin_ = 0;  // microseconds, as thd->start_utime
   uint lock_timeout_ = 0;
   uint duplicate_key_ = MAX_KEY;
   bool in_statement_ = false;

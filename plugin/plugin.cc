@@ -35,7 +35,8 @@
 #include "table/drop_table.h"
 #include "table/table_metadata.h"
 
-// Of the server, declared in none of its headers: it does not show directories of these names as databases.
+// Of the server, declared in none of its headers: it does not show directories of these names as databases. Only while
+// it starts.
 void ignore_db_dirs_append(const char *directory);
 
 namespace teak {
@@ -171,8 +172,6 @@ void wait_begins(void *waiter, void *holder) {
 
 int init(void *plugin) {
   auto *hton = static_cast<handlerton *>(plugin);
-  ignore_db_dirs_append(ORPHANS_DIRECTORY);
-
   teak_engine_options options;
   bzero(&options, sizeof(options));
   options.struct_size = sizeof(options);
@@ -186,6 +185,8 @@ int init(void *plugin) {
     sql_print_error("TEAK: cannot start: %s", LastErrorText().c_str());
     return 1;
   }
+  // After INSTALL SONAME other threads may be reading the list, which has no lock.
+  if (!mysqld_server_started) ignore_db_dirs_append(ORPHANS_DIRECTORY);
 
   static const char *extensions[] = {".teak", NullS};
   engine_handlerton = hton;

@@ -77,7 +77,8 @@ TYPELIB codec_typelib = {array_elements(codec_names) - 1, "codecs", codec_names,
 
 static MYSQL_SYSVAR_ULONGLONG(
     cache_size, cache_size, PLUGIN_VAR_RQCMDARG,
-    "Memory budget in bytes: page cache and memtables. 0: half of the machine's memory; the minimum is 16 MiB", nullptr,
+    "Memory budget of the engine in bytes: page cache, memtables, nodes, locks, buffers, sorts. 0: half of the machine's "
+    "memory; the minimum is 16 MiB", nullptr,
     update_cache_size, 0, 0, ULONGLONG_MAX, 0);
 
 static MYSQL_THDVAR_BOOL(
@@ -89,7 +90,7 @@ static MYSQL_THDVAR_BOOL(
 static MYSQL_SYSVAR_UINT(
     fsync_log_period, fsync_log_period, PLUGIN_VAR_RQCMDARG,
     "Milliseconds within which the log is synced after commits under teak_commit_sync=OFF. 0: only when a log segment "
-    "is full, by commits that wait for it, and by checkpoints",
+    "is full, when 16 MiB of it are not synced, by commits that wait for it, and by checkpoints",
     nullptr, update_fsync_log_period, 1000, 0, 3600000, 0);
 
 static MYSQL_SYSVAR_UINT(background_threads, background_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,

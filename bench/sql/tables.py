@@ -1,7 +1,9 @@
-"""`make bench-tables`: the time of INFORMATION_SCHEMA.TABLES and SHOW TABLE STATUS with many tables.
+"""`make bench-tables`: the time of INFORMATION_SCHEMA.TABLES and SHOW TABLE STATUS with many tables, and the memory of
+tables that are not used.
 
 For each engine, on an empty private server: a database of TABLES tables, three rows in each. The first time of the
-first query is measured immediately after a start, without open tables; all other times later.
+first query is measured immediately after a start, without open tables; all other times later. Then each table is read
+once, and written once, and the resident memory is measured immediately and after IDLE seconds.
 """
 
 import argparse
@@ -17,6 +19,15 @@ QUESTIONS = {
     "I_S.STATISTICS": "SELECT COUNT(*), SUM(cardinality) FROM information_schema.statistics WHERE table_schema = 'many'",
     "names alone": "SELECT COUNT(table_name) FROM information_schema.tables WHERE table_schema = 'many'",
 }
+USES = {"read": "SELECT COUNT(*) FROM {}", "write": "UPDATE {} SET a = a + 1 WHERE id = 2"}
+
+
+def state(server, connection, engine):
+    memory = f"{server.memory() / 1048576:.0f} MiB of memory"
+    if engine != "Teak":
+        return memory
+    (_, count), = connection.run("SHOW GLOBAL STATUS LIKE 'Teak_open_tables'")
+    return f"{memory}, {int(count)} tables open"
 
 
 def measure(options, engine):
@@ -48,6 +59,14 @@ def measure(options, engine):
                 say(f"   {name:18} first {seconds[0]:6.2f} s, then " + ", ".join(f"{each:.2f}" for each in seconds[1:])
                     + " (processor: " + ", ".join(f"{each:.2f}" for each in spent) + ")")
             say(f"   {server.memory() / 1048576:.0f} MiB of memory")
+            connection.run("USE many")
+            for name, statement in USES.items():
+                began = time.monotonic()
+                for number in range(options.tables):
+                    connection.run(statement.format(f"t{number}"))
+                say(f"   {name} each table: {time.monotonic() - began:.2f} s, then {state(server, connection, engine)}")
+                time.sleep(options.idle)
+                say(f"   {options.idle} s later {state(server, connection, engine)}")
     finally:
         server.remove()
 
@@ -58,6 +77,7 @@ def main():
     parser.add_argument("--engines", type=lambda text: text.split(","), default=["InnoDB", "Teak"])
     parser.add_argument("--cache", default="256M")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--idle", type=int, default=200)
     parser.add_argument("--server-option", action="append", default=[])
     options = parser.parse_args()
     for engine in options.engines:

@@ -15,6 +15,16 @@
 
 namespace teak {
 
+namespace {
+
+/* Whether the statement can use a damaged table. */
+bool is_examined(THD *thd) {
+  const int command = thd_sql_command(thd);
+  return command == SQLCOM_CHECK || command == SQLCOM_REPAIR;
+}
+
+}  // namespace
+
 void OpenTable::close() {
   share_ = nullptr;
   session_ = nullptr;
@@ -75,7 +85,20 @@ Session *OpenTable::session_of(THD *thd) {
 int OpenTable::use(THD *thd) {
   query_cache_use::notice_use();
   session_ = session_of(thd);
-  return session_ == nullptr ? out_of_memory() : session_->use();
+  if (session_ == nullptr) return out_of_memory();
+  if (int error = session_->use()) return error;
+  if (share_->is_unreadable()) return 0;
+  const int error = open_files();
+  if (error == 0) return 0;
+  if (is_examined(thd)) return open_to_repair();
+  // A later CHECK or REPAIR must not find this instance in the server's cache.
+  table()->mark_table_for_reopen();
+  return error;
+}
+
+int OpenTable::open_files() {
+  const teak_status status = teak_table_open_files(share_->table());
+  return status == TEAK_OK ? 0 : failure(status);
 }
 
 void OpenTable::end_use() {
@@ -102,7 +125,7 @@ int OpenTable::end_write(int error) {
 }
 
 void OpenTable::note_written() {
-  if (wrote_) share_->set_written_at(time(nullptr));
+  if (wrote_) (void)share_->set_written_at(time(nullptr));
   wrote_ = false;
 }
 

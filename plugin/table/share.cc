@@ -39,7 +39,7 @@ int Share::open(THD *thd, const char *name, const TABLE *table, Purpose purpose,
   const EngineTableName engine_name(name);
   const bool for_repair = purpose == Purpose::Repair;
   teak_status status = for_repair ? teak_table_open_damaged(engine, engine_name, &share->table_)
-                                  : teak_table_open(engine, engine_name, &share->table_);
+                                  : teak_table_open_lazily(engine, engine_name, &share->table_);
   if (status == TEAK_OK && for_repair) status = teak_table_is_unreadable(share->table_, &share->is_unreadable_);
   if (status != TEAK_OK) {
     share->table_ = nullptr;
@@ -151,6 +151,13 @@ void Share::write_null_images(uchar *record) const {
     if (record[image.null_offset] & image.null_bit)
       memcpy(record + image.offset, null_image_bytes_.data() + image.image, image.length);
 }
+
+time_t Share::written_at() const {
+  uint64_t when = 0;
+  return teak_table_get_written_at(table_, &when) == TEAK_OK ? static_cast<time_t>(when) : 0;
+}
+
+teak_status Share::set_written_at(time_t when) { return teak_table_set_written_at(table_, static_cast<uint64_t>(when)); }
 
 teak_status Share::index_statistics(uint32_t index, teak_index_statistics *statistics) const {
   *statistics = {};

@@ -4,7 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Share: state common to all handlers of a table (or partition): the engine's table, the codecs of its keys and
+/* Share: state common to all handlers of a table (or partition): the engine's table, whose files are opened by the
+   first statement that uses it, the codecs of its keys and
    rows, the AUTO_INCREMENT counter, hidden row ids, and index statistics. The server stores it with the TABLE_SHARE and
    deletes it before the table is dropped, renamed or altered. */
 
@@ -34,7 +35,7 @@ namespace teak {
 class Share final : public Handler_share {
  public:
   enum class Purpose { Use, Repair };
-  /* Opens the engine's table. Returns 0, or the server's error with the cause. For a repair, a table that cannot be used
+  /* Opens the engine's table without its files. Returns 0, or the server's error with the cause. For a repair, a table that cannot be used
      is opened, too. */
   static int open(THD *thd, const char *name, const TABLE *table, Purpose purpose, Share **share, std::string *cause);
   ~Share() override;
@@ -132,9 +133,9 @@ class Share final : public Handler_share {
   /* Called after TRUNCATE, which resets the AUTO_INCREMENT counter and the row ids. */
   void forget_counters();
 
-  /* End of the last writing statement, in seconds since 1970; 0: none since the table was opened. */
-  time_t written_at() const { return written_at_.load(std::memory_order_relaxed); }
-  void set_written_at(time_t when) { written_at_.store(when, std::memory_order_relaxed); }
+  /* End of the last writing statement, in seconds since 1970; 0: unknown. */
+  time_t written_at() const;
+  teak_status set_written_at(time_t when);
 
   /* Statistics for rec_per_key. */
   IndexStatistics &statistics() { return statistics_; }
@@ -170,7 +171,6 @@ class Share final : public Handler_share {
   std::mutex row_id_mutex_;
   uint64_t row_id_next_ = 0, row_id_end_ = 0;
 
-  std::atomic<time_t> written_at_{0};
   IndexStatistics statistics_;
 };
 

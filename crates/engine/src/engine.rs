@@ -4,6 +4,7 @@ use crate::core::EngineCore;
 use crate::core::budget::BUDGET_BYTES_MIN;
 use crate::error::{EngineError, EngineResult};
 use crate::maintenance::admission;
+use crate::maintenance::catalogue_writer::CatalogueContext;
 use crate::maintenance::checkpoint::CheckpointContext;
 use crate::maintenance::flusher::FlushContext;
 use crate::maintenance::space::Pace;
@@ -66,7 +67,13 @@ impl Engine {
             checkpoints.checkpoint_all(true)
         });
         self.stop();
-        outcome.and_then(|()| Ok(self.core.log.remove_spare_files()?))
+        outcome.and_then(|()| {
+            if self.core.signals.has_threads() {
+                // They may have changed files since the checkpoint: the catalogue contains the sizes.
+                CatalogueContext::from(&*self.core).write_closing()?;
+            }
+            Ok(self.core.log.remove_spare_files()?)
+        })
     }
 
     /// Ends the engine's threads and waits for them, without flushing.

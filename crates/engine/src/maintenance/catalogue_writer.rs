@@ -108,6 +108,14 @@ impl CatalogueContext<'_> {
         self.write(&catalogue)
     }
 
+    /// Captures and writes the catalogue after all background work has ended.
+    pub(crate) fn write_closing(&self) -> EngineResult<()> {
+        let _changes = self.table_changes.lock();
+        let _writes = self.catalogue_writes.lock();
+        let replay_from = self.log_needed_from(self.log.end());
+        self.write(&self.capture(replay_from, true))
+    }
+
     /// Writes the catalogue of a checkpoint and trims the log, unless less than
     /// `trimmed_min` bytes of it can be trimmed. `end` is the log's end when the
     /// round of checkpoints began. Tables may change while it is written: their

@@ -158,7 +158,7 @@ impl PreparedCheckpoint {
         let (holes, end) = self.capture.holes(&self.map);
         let (first, blocks) = space_map::encode(shared.id, &self.map, &holes);
         for block in blocks {
-            shared.file.write_all_at(&block.bytes, block.offset)?;
+            shared.write(&block.bytes, block.offset)?;
         }
         superblock.space_map = Some(first);
         superblock.end = end;

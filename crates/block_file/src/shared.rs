@@ -16,7 +16,7 @@ pub(crate) struct SharedFile {
     pub file: Arc<dyn DiskFile>,
     pub id: FileId,
     pub counters: BlockFileCounters,
-    /// Upper bound of the length of the file, in bytes.
+    /// Length of the file, in bytes; an upper bound after a failed write.
     pub file_bytes: AtomicU64,
     state: Mutex<FileState>,
     checkpoint_ended: Condvar,
@@ -102,21 +102,17 @@ impl SharedFile {
     /// [`Space::allocate_below`].
     pub fn allocate(&self, min: u64, wanted: u64, limit: Option<u64>) -> Option<Extent> {
         let mut state = self.state_to_allocate();
-        let extent = match limit {
-            Some(limit) => state.space.allocate_below(limit, min, wanted)?,
-            None => state.space.allocate(min, wanted),
-        };
-        self.raise_file_bytes(extent.end());
-        Some(extent)
+        match limit {
+            Some(limit) => state.space.allocate_below(limit, min, wanted),
+            None => Some(state.space.allocate(min, wanted)),
+        }
     }
 
     /// Reserves space directly after `at`; see [`Space::extend`].
     pub fn extend(&self, at: u64, min: u64, wanted: u64, limit: Option<u64>) -> Option<Extent> {
         let mut state = self.state_to_allocate();
         let limit = limit.unwrap_or(u64::MAX);
-        let extent = state.space.extend(at, min, wanted, limit)?;
-        self.raise_file_bytes(extent.end());
-        Some(extent)
+        state.space.extend(at, min, wanted, limit)
     }
 
     fn state_to_allocate(&self) -> MutexGuard<'_, FileState> {
@@ -126,9 +122,12 @@ impl SharedFile {
         state
     }
 
-    /// Records that the file may now extend to `end`.
-    pub fn raise_file_bytes(&self, end: u64) {
+    /// Writes bytes into reserved space.
+    pub fn write(&self, bytes: &[u8], offset: u64) -> StorageResult<()> {
+        // Before the write, because a failed one may also have made the file longer.
+        let end = offset + bytes.len() as u64;
         self.file_bytes.fetch_max(end, Ordering::Relaxed);
+        self.file.write_all_at(bytes, offset)
     }
 
     /// Makes all writes durable. After a failure all later checkpoints fail:

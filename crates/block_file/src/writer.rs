@@ -238,7 +238,7 @@ impl BlockWriter {
         }
         let (placed, _) = self.buffer.split_at(length);
         let offset = self.reserved_extent.offset - length as u64;
-        self.file.file.write_all_at(placed, offset)?;
+        self.file.write(placed, offset)?;
         self.buffer.drain(..length);
         Ok(())
     }

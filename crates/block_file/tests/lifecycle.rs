@@ -50,6 +50,40 @@ fn blocks_of_a_checkpoint_survive_reopening() {
 }
 
 #[test]
+fn the_length_is_that_of_the_file_although_more_was_reserved() {
+    let disk = disk();
+    let file = create(&disk);
+    let is_exact = || {
+        let length = disk.open(Path::new(PATH)).unwrap().len().unwrap();
+        assert_eq!(file.file_bytes(), length);
+        assert_eq!(file.statistics().file_bytes, length);
+    };
+    is_exact();
+    let mut random = Random::new(1);
+    for round in 0..60 {
+        // Reserves more than it needs, and keeps some of it until it ends.
+        let mut writer = file.writer(random.below(4 << 20));
+        for _ in 0..random.below(20) {
+            let length = usize::try_from(random.below(70_000)).unwrap();
+            writer.write(PAGE, &vec![7; length]).unwrap();
+            is_exact();
+        }
+        match round % 3 {
+            0 => file.publish(vec![writer.finish().unwrap()], &[]),
+            1 => drop(writer.finish().unwrap()),
+            _ => drop(writer),
+        }
+        is_exact();
+        match random.below(3) {
+            0 => checkpoint(&file, b"state"),
+            1 => file.truncate_free_tail(),
+            _ => {}
+        }
+        is_exact();
+    }
+}
+
+#[test]
 fn opening_without_a_checkpoint_finds_the_empty_file() {
     let disk = disk();
     let file = create(&disk);

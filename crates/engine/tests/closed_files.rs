@@ -136,6 +136,33 @@ fn sizes_of_an_open_table_include_what_is_only_in_memory() {
 }
 
 #[test]
+fn sizes_of_closed_tables_are_the_lengths_of_their_files() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let mut threaded = options();
+    threaded.background_threads = 2;
+    let engine = Engine::open(Arc::clone(&disk), threaded).unwrap();
+    let names = ["./db/a", "./db/b", "./db/c"];
+    for name in names {
+        engine.create_table(&definition(name)).unwrap();
+        let table = engine.open_table(name).unwrap();
+        for first in (0..3000).step_by(300) {
+            fill(&engine, &table, first, 300);
+        }
+    }
+    engine.close().unwrap();
+    let engine = Engine::open(Arc::clone(&disk), options()).unwrap();
+    for name in names {
+        let table = engine.open_table_lazily(name).unwrap();
+        for (number, path) in (0..).zip(engine.index_paths(name).unwrap()) {
+            let sizes = table.index_statistics(IndexNumber(number)).unwrap();
+            let length = disk.open(&path).unwrap().len().unwrap();
+            assert_eq!(sizes.disk_bytes, length, "{}", path.display());
+        }
+    }
+    assert_eq!(open_tables(&engine), 0);
+}
+
+#[test]
 fn sizes_in_the_catalogue_survive_a_crash() {
     let disk = FaultDisk::new(1);
     let engine = closing_soon(Arc::new(disk.clone()));

@@ -3,7 +3,8 @@ tables that are not used.
 
 For each engine, on an empty private server: a database of TABLES tables, three rows in each. The first time of the
 first query is measured immediately after a start, without open tables; all other times later. Then each table is read
-once, and written once, and the resident memory is measured immediately and after IDLE seconds.
+once, and written once, and the resident memory is measured immediately and after each of the IDLE times. The times of
+the stops and starts are measured, too.
 """
 
 import argparse
@@ -30,6 +31,15 @@ def state(server, connection, engine):
     return f"{memory}, {int(count)} tables open"
 
 
+def restart(server):
+    began = time.monotonic()
+    server.stop()
+    stopped = time.monotonic()
+    server.start()
+    say(f"   stopped in {stopped - began:.2f} s, started in {time.monotonic() - stopped:.2f} s, "
+        f"then {server.memory() / 1048576:.0f} MiB of memory")
+
+
 def measure(options, engine):
     server = server_of("tables", options, engine, "--table-open-cache=4000", "--open-files-limit=30000", *options.server_option)
     server.start_empty()
@@ -42,10 +52,7 @@ def measure(options, engine):
                 connection.run(f"CREATE TABLE t{number} ({TABLE}) ENGINE={engine}")
                 connection.run(f"INSERT INTO t{number} VALUES (1, 1, 'one'), (2, 2, 'two'), (3, 3, 'three')")
             say(f"{engine}: {options.tables:,} tables made and written to in {time.monotonic() - began:.1f} s")
-        server.stop()
-        began = time.monotonic()
-        server.start()
-        say(f"   started in {time.monotonic() - began:.2f} s")
+        restart(server)
         with server.connect() as connection:
             for name, question in QUESTIONS.items():
                 seconds, spent = [], []
@@ -65,8 +72,11 @@ def measure(options, engine):
                 for number in range(options.tables):
                     connection.run(statement.format(f"t{number}"))
                 say(f"   {name} each table: {time.monotonic() - began:.2f} s, then {state(server, connection, engine)}")
-                time.sleep(options.idle)
-                say(f"   {options.idle} s later {state(server, connection, engine)}")
+                ended = time.monotonic()
+                for idle in options.idle:
+                    time.sleep(max(0, ended + idle - time.monotonic()))
+                    say(f"   {idle} s later {state(server, connection, engine)}")
+        restart(server)
     finally:
         server.remove()
 
@@ -77,7 +87,7 @@ def main():
     parser.add_argument("--engines", type=lambda text: text.split(","), default=["InnoDB", "Teak"])
     parser.add_argument("--cache", default="256M")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--idle", type=int, default=200)
+    parser.add_argument("--idle", type=lambda text: [int(part) for part in text.split(",")], default=[60, 200])
     parser.add_argument("--server-option", action="append", default=[])
     options = parser.parse_args()
     for engine in options.engines:

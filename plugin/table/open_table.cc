@@ -87,7 +87,8 @@ int OpenTable::use(THD *thd) {
   session_ = session_of(thd);
   if (session_ == nullptr) return out_of_memory();
   if (int error = session_->use()) return error;
-  if (share_->is_unreadable()) return 0;
+  // TRUNCATE needs no files, so it works for a damaged table.
+  if (share_->is_unreadable() || thd_sql_command(thd) == SQLCOM_TRUNCATE) return 0;
   const int error = open_files();
   if (error == 0) return 0;
   if (is_examined(thd)) return open_to_repair();

@@ -123,6 +123,10 @@ impl TableHandle {
     /// Also `Storage(Interrupted)`.
     pub fn open_files_unless(&self, interrupted: &dyn Fn() -> bool) -> EngineResult<()> {
         open_indexes_unless(&self.core, &self.table, interrupted)?;
+        // A table that was opened to be salvaged is damaged.
+        if !self.is_damaged() {
+            return Ok(());
+        }
         match self.table.unreadable() {
             None => Ok(()),
             Some(cause) => Err(self.damaged(cause)),

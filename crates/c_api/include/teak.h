@@ -349,7 +349,7 @@ typedef struct teak_table_definition {
   const teak_index_definition *indexes;
   // Number of indexes, 1 to 256.
   size_t index_count;
-  // Bytes stored with the table for the caller, at most 64 KiB. May be empty.
+  // Bytes stored with the table for the caller, at most 2 MiB. May be empty.
   teak_slice metadata;
 } teak_table_definition;
 

@@ -28,6 +28,30 @@ teak_status teak_table_list_metadata(teak_engine *engine,
                                                   teak_slice metadata),
                                      void *context);
 
+// Replaces the metadata of a table. Durable on return. Handles that are open keep what they have
+// read. TEAK_NO_SUCH_TABLE.
+teak_status teak_table_set_metadata(teak_engine *engine, teak_slice name, teak_slice metadata);
+
+// Calls `sink` with the name of every table of a directory, in order, relative to the directory.
+// A name is valid until `sink` returns.
+teak_status teak_table_list_directory(teak_engine *engine,
+                                      teak_slice directory,
+                                      void (*sink)(void *context, teak_slice name),
+                                      void *context);
+
+// Compresses bytes that the caller stores as metadata, and calls `sink` once with the result, which
+// is not longer than `raw`.
+teak_status teak_metadata_compress(teak_slice raw,
+                                   void (*sink)(void *context, teak_slice stored),
+                                   void *context);
+
+// Decompresses the result of teak_metadata_compress() and calls `sink` once with the bytes.
+// `raw_bytes` is their number. TEAK_CORRUPT.
+teak_status teak_metadata_decompress(teak_slice stored,
+                                     size_t raw_bytes,
+                                     void (*sink)(void *context, teak_slice raw),
+                                     void *context);
+
 // Creates a table for one session, which exists until it is dropped or the engine is closed. Its
 // name begins with "#temporary-". Its writes are transactional, but neither logged nor synced, and
 // snapshots older than the table can read it. teak_table_list() leaves it out. TEAK_TABLE_EXISTS.

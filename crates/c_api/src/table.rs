@@ -51,7 +51,7 @@ pub struct teak_table_definition {
     pub indexes: *const teak_index_definition,
     /// Number of indexes, 1 to 256.
     pub index_count: usize,
-    /// Bytes stored with the table for the caller, at most 64 KiB. May be empty.
+    /// Bytes stored with the table for the caller, at most 2 MiB. May be empty.
     pub metadata: teak_slice,
 }
 

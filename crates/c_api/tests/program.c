@@ -353,6 +353,53 @@ static void alter(teak_engine *engine, teak_table *table) {
   CHECK(found);
 }
 
+typedef struct {
+  uint8_t data[4096];
+  size_t len;
+} kept_bytes;
+
+static void keep(void *context, teak_slice bytes) {
+  kept_bytes *to = context;
+  CHECK(bytes.len <= sizeof to->data);
+  memcpy(to->data, bytes.data, bytes.len);
+  to->len = bytes.len;
+}
+
+static teak_slice slice_of(const kept_bytes *bytes) {
+  teak_slice slice = { bytes->data, bytes->len };
+  return slice;
+}
+
+static void count_people(void *context, teak_slice name) { *(int *)context += equal(name, "people"); }
+
+/* Replaces metadata, and compresses it. */
+static void metadata(teak_engine *engine) {
+  kept_bytes raw = { { 0 }, 4000 }, stored, again;
+  memset(raw.data, 7, raw.len);
+  OK(teak_metadata_compress(slice_of(&raw), keep, &stored));
+  CHECK(stored.len < 100);
+  OK(teak_metadata_decompress(slice_of(&stored), raw.len, keep, &again));
+  CHECK(again.len == raw.len && memcmp(again.data, raw.data, raw.len) == 0);
+  CHECK(teak_metadata_decompress(slice_of(&stored), raw.len - 1, keep, &again) == TEAK_CORRUPT);
+  CHECK(teak_metadata_decompress(text("?"), 2, keep, &again) == TEAK_CORRUPT);
+  OK(teak_metadata_compress(text("x"), keep, &stored));
+  CHECK(equal(slice_of(&stored), "x"));
+  OK(teak_metadata_decompress(slice_of(&stored), 1, keep, &again));
+  CHECK(equal(slice_of(&again), "x"));
+
+  bool found = true;
+  OK(teak_table_set_metadata(engine, text("./db/people"), text("other")));
+  OK(teak_table_list_metadata(engine, text("./db/people"), find_metadata, &found));
+  CHECK(!found);
+  OK(teak_table_set_metadata(engine, text("./db/people"), text("altered")));
+  OK(teak_table_list_metadata(engine, text("./db/people"), find_metadata, &found));
+  CHECK(found);
+  CHECK(teak_table_set_metadata(engine, text("./db/none"), NONE) == TEAK_NO_SUCH_TABLE);
+  int people = 0;
+  OK(teak_table_list_directory(engine, text("./db"), count_people, &people));
+  CHECK(people == 1);
+}
+
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   teak_engine *engine = open_engine(argv[1]);
@@ -373,6 +420,7 @@ int main(int argc, char **argv) {
   expect_rows(engine, table);
   alter(engine, table);
   teak_table_close(table);
+  metadata(engine);
   OK(teak_engine_close(engine));
 
   die_writing(argv[1]);

@@ -7,7 +7,7 @@ use teak_base::Codec;
 pub const INDEXES_MAX: usize = 256;
 
 /// Longest metadata of a table, in bytes.
-pub const METADATA_BYTES_MAX: usize = 64 * 1024;
+pub const METADATA_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// An index to create.
 #[derive(Clone, Debug)]
@@ -64,8 +64,16 @@ pub(crate) fn check_table(definition: &TableDefinition) -> EngineResult<()> {
             "a table has 1 to {INDEXES_MAX} indexes, not {count}"
         ));
     }
-    if definition.metadata.len() > METADATA_BYTES_MAX {
-        return refuse(format!("metadata exceeds {METADATA_BYTES_MAX} bytes"));
-    }
+    check_metadata(&definition.metadata)?;
     definition.indexes.iter().try_for_each(check_index)
+}
+
+/// Returns an error for metadata that is too long.
+pub(crate) fn check_metadata(metadata: &[u8]) -> EngineResult<()> {
+    if metadata.len() > METADATA_BYTES_MAX {
+        return Err(EngineError::InvalidArgument(format!(
+            "metadata exceeds {METADATA_BYTES_MAX} bytes"
+        )));
+    }
+    Ok(())
 }

@@ -15,14 +15,17 @@
 mod file_ids;
 
 pub(crate) use self::file_ids::new_index_entries;
-use crate::catalogue::{IndexEntry, TableEntry, encode_indexes_changed, encode_paths};
+use crate::catalogue::{
+    AlteredTable, IndexEntry, TableEntry, encode_indexes_changed, encode_paths,
+    encode_tables_altered,
+};
 use crate::core::EngineCore;
 use crate::core::files::{make_directory, paths_of};
 use crate::core::index::Index;
 use crate::core::log_sync::append_durable;
 use crate::core::table::Table;
 use crate::core::tables::Slot;
-use crate::definition::{TableDefinition, check_table};
+use crate::definition::{TableDefinition, check_metadata, check_table};
 use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
 use crate::maintenance::catalogue_writer::CatalogueContext;
@@ -229,11 +232,45 @@ impl Engine {
     pub fn tables_metadata(&self, prefix: &str) -> EngineResult<Vec<(String, Vec<u8>)>> {
         let prefix = TableName::parse(prefix)?;
         let tables = self.core.tables.lock();
-        let entries = tables.by_id.values().map(|state| &state.entry);
+        let entries = tables.with_prefix(&prefix.name);
         Ok(entries
-            .filter(|entry| entry.name.starts_with(&prefix.name))
             .map(|entry| (entry.name.clone(), entry.metadata.clone()))
             .collect())
+    }
+
+    /// Replaces the metadata of a table. Durable on return. Handles that exist
+    /// keep what they have read.
+    ///
+    /// # Errors
+    /// `NoSuchTable`; `InvalidArgument` for the name of a temporary table, and
+    /// for metadata that is too long; errors of the log.
+    pub fn set_table_metadata(&self, name: &str, metadata: &[u8]) -> EngineResult<()> {
+        let core = &self.core;
+        let name = TableName::parse(name)?;
+        refuse_temporary(&name)?;
+        check_metadata(metadata)?;
+        let _changes = core.table_changes.lock();
+        let (entry, slot) = {
+            let tables = core.tables.lock();
+            let state = tables.require(&name)?;
+            (state.entry.clone(), Arc::clone(&state.slot))
+        };
+        let altered = [AlteredTable {
+            id: entry.id,
+            metadata: metadata.to_vec(),
+            indexes: entry.indexes.clone(),
+            is_repair: false,
+        }];
+        let bytes = &encode_tables_altered(&altered);
+        append_durable(&core.log, &Record::TablesAltered { bytes })?;
+        let [altered] = altered;
+        if let Some(state) = core.tables.lock().by_id.get_mut(&altered.id) {
+            state.entry.metadata = altered.metadata;
+        }
+        if let Some(table) = &*slot.lock() {
+            *table.metadata.write() = metadata.into();
+        }
+        Ok(())
     }
 
     /// The names of all tables except temporary ones, unordered.
@@ -242,6 +279,21 @@ impl Engine {
         let tables = self.core.tables.lock();
         let states = tables.durable();
         states.map(|(_, state)| state.entry.name.clone()).collect()
+    }
+
+    /// The names of the tables of a directory, in order, relative to it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when it cannot be the directory of a table.
+    pub fn table_names_in(&self, directory: &str) -> EngineResult<Vec<String>> {
+        let prefix = TableName::parse(directory)?.name + "/";
+        let tables = self.core.tables.lock();
+        let names = tables.with_prefix(&prefix);
+        let names = names.filter_map(|entry| entry.name.strip_prefix(&prefix));
+        Ok(names
+            .filter(|name| !name.contains('/'))
+            .map(str::to_owned)
+            .collect())
     }
 
     /// Makes a table unreadable for the snapshots that exist now, as if it had

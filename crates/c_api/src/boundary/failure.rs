@@ -24,6 +24,14 @@ impl Failure {
 }
 
 impl Failure {
+    #[cold]
+    pub(crate) fn corrupt(text: &'static str) -> Self {
+        Self {
+            status: TEAK_CORRUPT,
+            text: text.into(),
+        }
+    }
+
     pub(crate) fn alteration_ended() -> Self {
         Self::invalid("the alteration has ended")
     }

@@ -1,10 +1,11 @@
 //! Table calls for the definitions and temporary tables of a server.
 
-use crate::boundary::boundary;
+use crate::boundary::{Failure, boundary};
 use crate::handles::{teak_engine, teak_table};
 use crate::slice::teak_slice;
 use crate::status::teak_status;
 use crate::table::{table_definition_of, teak_table_definition};
+use ::teak_engine::Codec;
 use std::ffi::c_void;
 
 /// The id of a table. It is never assigned to another table of the data directory, and survives
@@ -38,6 +39,75 @@ pub unsafe extern "C" fn teak_table_list_metadata(
             // SAFETY: the caller's callback, with the caller's context.
             unsafe { sink(context, name, metadata) };
         }
+        Ok(())
+    })
+}
+
+/// Replaces the metadata of a table. Durable on return. Handles that are open keep what they have
+/// read. TEAK_NO_SUCH_TABLE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_set_metadata(
+    engine: *mut teak_engine,
+    name: teak_slice,
+    metadata: teak_slice,
+) -> teak_status {
+    boundary!([reference(engine), text(name), bytes(metadata)] {
+        engine.engine.set_table_metadata(name, metadata)?;
+        Ok(())
+    })
+}
+
+/// Calls `sink` with the name of every table of a directory, in order, relative to the directory.
+/// A name is valid until `sink` returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_list_directory(
+    engine: *mut teak_engine,
+    directory: teak_slice,
+    sink: Option<unsafe extern "C" fn(context: *mut c_void, name: teak_slice)>,
+    context: *mut c_void,
+) -> teak_status {
+    boundary!([reference(engine), text(directory), callback(sink)] {
+        for name in engine.engine.table_names_in(directory)? {
+            // SAFETY: the caller's callback, with the caller's context.
+            unsafe { sink(context, teak_slice::of(name.as_bytes())) };
+        }
+        Ok(())
+    })
+}
+
+/// Compresses bytes that the caller stores as metadata, and calls `sink` once with the result, which
+/// is not longer than `raw`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_metadata_compress(
+    raw: teak_slice,
+    sink: Option<unsafe extern "C" fn(context: *mut c_void, stored: teak_slice)>,
+    context: *mut c_void,
+) -> teak_status {
+    boundary!([bytes(raw), callback(sink)] {
+        let mut stored = Vec::new();
+        // Not needed to decompress it: only uncompressed bytes have their full length.
+        let _ = Codec::Zstd.compress(raw, &mut stored);
+        // SAFETY: the caller's callback, with the caller's context.
+        unsafe { sink(context, teak_slice::of(&stored)) };
+        Ok(())
+    })
+}
+
+/// Decompresses the result of teak_metadata_compress() and calls `sink` once with the bytes.
+/// `raw_bytes` is their number. TEAK_CORRUPT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_metadata_decompress(
+    stored: teak_slice,
+    raw_bytes: usize,
+    sink: Option<unsafe extern "C" fn(context: *mut c_void, raw: teak_slice)>,
+    context: *mut c_void,
+) -> teak_status {
+    boundary!([bytes(stored), callback(sink)] {
+        let codec = if stored.len() == raw_bytes { Codec::None } else { Codec::Zstd };
+        let raw = codec.decompress(stored, raw_bytes);
+        let raw = raw.map_err(|_| Failure::corrupt("compressed metadata is damaged"))?;
+        // SAFETY: the caller's callback, with the caller's context.
+        unsafe { sink(context, teak_slice::of(&raw)) };
         Ok(())
     })
 }

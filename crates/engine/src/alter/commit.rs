@@ -5,7 +5,7 @@ use crate::catalogue::{AlteredTable, IndexEntry, encode_tables_altered};
 use crate::core::EngineCore;
 use crate::core::index::{Index, adopt_options};
 use crate::core::log_sync::append_durable;
-use crate::definition::{METADATA_BYTES_MAX, check_index};
+use crate::definition::{check_index, check_metadata};
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
 use crate::maintenance::flusher::{FlushContext, abandon_index};
@@ -73,9 +73,7 @@ impl Alteration {
 
     fn check(&self, plan: &AlterationPlan) -> EngineResult<()> {
         let refuse = |text: &str| Err(EngineError::InvalidArgument(text.into()));
-        if plan.metadata.len() > METADATA_BYTES_MAX {
-            return refuse("the metadata is too long");
-        }
+        check_metadata(&plan.metadata)?;
         let is_built = |added: &Added| matches!(added.filling, Filling::Built);
         if !self.added.iter().all(is_built) {
             return refuse("an added index is not built");

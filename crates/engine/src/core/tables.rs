@@ -7,7 +7,7 @@ use crate::error::{EngineError, EngineResult};
 use crate::name::TableName;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
-use std::ops::{Deref, DerefMut};
+use std::ops::{Bound, Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -65,7 +65,7 @@ pub(crate) struct Tables {
     /// For each index file created since the engine was opened: the newest commit sequence at that
     /// time.
     pub created_at: HashMap<FileId, CommitSequence>,
-    by_name: HashMap<String, u64>,
+    by_name: BTreeMap<String, u64>,
 }
 
 impl Tables {
@@ -77,7 +77,7 @@ impl Tables {
             reserved_files: catalogue.next_file,
             by_id: BTreeMap::new(),
             created_at: HashMap::new(),
-            by_name: HashMap::new(),
+            by_name: BTreeMap::new(),
         };
         for (_, entry) in std::mem::take(&mut catalogue.tables) {
             tables.insert(entry);
@@ -136,6 +136,17 @@ impl Tables {
 
     pub(crate) fn find(&self, name: &str) -> Option<&TableState> {
         self.by_id.get(self.by_name.get(name)?)
+    }
+
+    /// The tables whose names begin with `prefix`, by name.
+    pub(crate) fn with_prefix<'a>(
+        &'a self,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = &'a TableEntry> {
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let names = self.by_name.range::<str, _>(from);
+        let names = names.take_while(move |(name, _)| name.starts_with(prefix));
+        names.filter_map(|(_, id)| self.by_id.get(id).map(|state| &*state.entry))
     }
 
     pub(crate) fn require(&self, name: &TableName) -> EngineResult<&TableState> {

@@ -14,7 +14,7 @@
      monitor     variables, INFORMATION_SCHEMA, status
      session     transactions and cursors of a connection, two-phase commit, query cache
      statistics  index statistics and their table in the engine
-     table       the state that all handlers of a table share; DROP, metadata, DDL recovery
+     table       the state that all handlers of a table share; DROP, metadata, discovery, DDL recovery
      alter       ALTER TABLE in place, OPTIMIZE TABLE, REPAIR TABLE
      handler     the handler class and its parts */
 
@@ -32,6 +32,7 @@
 #include "session/two_phase_commit.h"
 #include "statistics/statistics_store.h"
 #include "table/ddl_recovery.h"
+#include "table/discovery.h"
 #include "table/drop_table.h"
 #include "table/table_metadata.h"
 
@@ -195,6 +196,9 @@ int init(void *plugin) {
   hton->create = create_handler;
   hton->check_version = check_table_version;
   hton->drop_table = drop_table;
+  hton->discover_table = discover_table;
+  hton->discover_table_names = discover_table_names;
+  hton->discover_table_existence = discover_table_existence;
   hton->commit = commit;
   hton->rollback = rollback;
   hton->prepare = prepare;

@@ -15,6 +15,8 @@
 #include "alter/alter_context.h"
 #include "alter/altered_keys.h"
 #include "base/engine.h"
+#include "base/errors.h"
+#include "base/table_name.h"
 #include "table/definition.h"
 #include "table/table_metadata.h"
 
@@ -77,9 +79,11 @@ class Preparation {
     metadata.schema_version = context_.rows.rows->schema_version();
     metadata.set_version(altered_->s->tabledef_version);
     metadata.history = std::move(context_.rows.history);
+    OpenTable &open = context_.open;
+    if (read_frm(&metadata.frm) != TEAK_OK)
+      return open.raise_error(open.with_text(ERROR_OF_ENGINE, "the definition cannot be read"));
     context_.metadata = metadata.encode();
 
-    OpenTable &open = context_.open;
     teak_status status = teak_alteration_begin(engine, open.share()->table(), added_.data(), added_.size(),
                                                is_alter_killed, open.thd(), &context_.alteration);
     if (status == TEAK_OK && !added_.empty())
@@ -95,6 +99,20 @@ class Preparation {
   }
 
  private:
+  /* Reads the .frm file of the altered table, which the server has written under a temporary name. If the definition does
+     not change, the stored image is read. */
+  teak_status read_frm(FrmImage *frm) const {
+    const OpenTable &open = context_.open;
+    const char *path = open.name().c_str();
+    if (altered_ != open.table())
+      return is_partition(path) ? TEAK_OK : frm->read_file(altered_->s->normalized_path.str);
+    TableMetadata metadata;
+    std::string error;
+    const teak_status status = TableMetadata::load(path, &metadata, &error);
+    *frm = std::move(metadata.frm);
+    return status;
+  }
+
   /* True: an error was raised. */
   bool add_key(uint key) {
     const teak_index_definition definition = key_index_definition(altered_, key);

@@ -48,4 +48,11 @@ bool is_filled_copy(const char *path) {
          (length > suffix && strncasecmp(last + length - suffix, COPY_SUFFIX, suffix) == 0);
 }
 
+bool is_whole_table(const char *path) { return strchr(last_part(path), '#') == nullptr; }
+
+bool is_partition(const char *path) {
+  const char *last = last_part(path);
+  return strstr(last, "#P#") != nullptr || strstr(last, "#p#") != nullptr;
+}
+
 }  // namespace teak

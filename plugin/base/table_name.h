@@ -33,6 +33,12 @@ class EngineTableName {
 /* Whether a path of the server names the target of a copying ALTER TABLE, or a partition that is being reorganised. */
 bool is_filled_copy(const char *path);
 
+/* Whether a path names a table by itself: neither a partition nor a table that the server uses during an ALTER TABLE. The
+   server encodes '#' in names of users. */
+bool is_whole_table(const char *path);
+
+bool is_partition(const char *path);
+
 }  // namespace teak
 
 #endif

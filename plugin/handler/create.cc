@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/engine.h"
+#include "base/errors.h"
 #include "base/table_name.h"
 #include "format/key_codec.h"
 #include "format/row_codec.h"
@@ -79,6 +80,18 @@ teak_status set_auto_increment(const EngineTableName &name, ulonglong value) {
   return status;
 }
 
+/* Writes the .frm file, because the server leaves this to engines with discovery, and reads it into *image. */
+int write_frm(OpenTable &open, const TABLE *form, FrmImage *image) {
+  teak_status status;
+  if (const LEX_CUSTRING *frm = form->s->frm_image) {
+    if (form->s->write_frm_image(frm->str, frm->length)) return HA_ERR_GENERIC;  // the error was raised
+    status = image->set({frm->str, frm->length});
+  } else {
+    status = image->read_file(form->s->normalized_path.str);
+  }
+  return status == TEAK_OK ? 0 : open.with_text(ERROR_OF_ENGINE, "the definition of the new table cannot be read");
+}
+
 }  // namespace
 
 int create_table(OpenTable &open, const TABLE *form, const HA_CREATE_INFO *info) {
@@ -99,10 +112,12 @@ int create_table(OpenTable &open, const TABLE *form, const HA_CREATE_INFO *info)
   if (form->s->option_struct == nullptr) return HA_ERR_INTERNAL_ERROR;  // the server allocates it for every table
 
   const std::vector<teak_index_definition> indexes = index_definitions(form, *rows);
+  const EngineTableName name(open.name().c_str());
   TableMetadata metadata;
   metadata.set_version(form->s->tabledef_version);
+  if (!name.is_temporary() && !is_partition(open.name().c_str()))
+    if (int failed = write_frm(open, form, &metadata.frm)) return failed;
   const std::vector<uint8_t> bytes = metadata.encode();
-  const EngineTableName name(open.name().c_str());
   const teak_table_definition definition = {
       sizeof(teak_table_definition), sizeof(teak_index_definition), name, indexes.data(), indexes.size(),
       {bytes.data(), bytes.size()}};

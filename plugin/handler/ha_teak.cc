@@ -29,6 +29,7 @@
 #include "session/query_cache.h"
 #include "statistics/statistics_store.h"
 #include "table/ddl_recovery.h"
+#include "table/discovery.h"
 #include "table/drop_table.h"
 
 namespace teak {
@@ -138,7 +139,14 @@ int ha_teak::open_share(const char *name) {
 int ha_teak::open(const char *name, int, uint test_if_locked) try {
   open_.set_name(name);
   int error = open_share(name);
-  if (error != 0 && (test_if_locked & HA_OPEN_FOR_REPAIR)) error = open_.open_to_repair();
+  if (error == HA_ERR_NO_SUCH_TABLE) {
+    // For this number the server would delete the .frm and .par files, which are needed if the catalogue is replaced by
+    // a newer one.
+    my_error(ER_NO_SUCH_TABLE_IN_ENGINE, MYF(0), table_share->db.str, table_share->table_name.str);
+    return ERROR_OF_ENGINE;
+  }
+  if (error != 0 && error != HA_ERR_TABLE_DEF_CHANGED && (test_if_locked & HA_OPEN_FOR_REPAIR))
+    error = open_.open_to_repair();
   if (error != 0) return error;
   const Share &share = *open_.share();
 
@@ -295,7 +303,7 @@ int ha_teak::rename_table(const char *from, const char *to) try {
   teak_status status = TEAK_OK;
   // A snapshot that was taken while the copy was filled would see only some of its rows. No other connection uses the table.
   if (is_filled_copy(from)) status = teak_table_refuse_older_snapshots(engine, EngineTableName(from));
-  if (status == TEAK_OK) status = teak_table_rename(engine, EngineTableName(from), EngineTableName(to));
+  if (status == TEAK_OK) status = rename_engine_table(from, to);
   query_cache_use::table_changed(from);
   query_cache_use::table_changed(to);
   if (status == TEAK_NO_SUCH_TABLE && is_renamed_before_crash(to)) return 0;

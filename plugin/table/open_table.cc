@@ -23,6 +23,8 @@ bool is_examined(THD *thd) {
   return command == SQLCOM_CHECK || command == SQLCOM_REPAIR;
 }
 
+bool is_killed(void *thd) { return thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED; }
+
 }  // namespace
 
 void OpenTable::close() {
@@ -90,7 +92,7 @@ int OpenTable::use(THD *thd) {
   // TRUNCATE needs no files, so it works for a damaged table.
   if (share_->is_unreadable() || thd_sql_command(thd) == SQLCOM_TRUNCATE) return 0;
   const int error = open_files();
-  if (error == 0) return 0;
+  if (error == 0 || error == HA_ERR_ABORTED_BY_USER) return error;
   if (is_examined(thd)) return open_to_repair();
   // A later CHECK or REPAIR must not find this instance in the server's cache.
   table()->mark_table_for_reopen();
@@ -98,7 +100,7 @@ int OpenTable::use(THD *thd) {
 }
 
 int OpenTable::open_files() {
-  const teak_status status = teak_table_open_files(share_->table());
+  const teak_status status = teak_table_open_files(share_->table(), is_killed, thd());
   return status == TEAK_OK ? 0 : failure(status);
 }
 

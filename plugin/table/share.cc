@@ -15,6 +15,7 @@
 #include "base/errors.h"
 #include "base/table_name.h"
 #include "table/definition.h"
+#include "table/discovery.h"
 
 namespace teak {
 
@@ -48,7 +49,10 @@ int Share::open(THD *thd, const char *name, const TABLE *table, Purpose purpose,
   uint64_t id = 0;
   if (!engine_name.is_temporary()) status = teak_table_get_id(engine, engine_name, &id);
   if (status != TEAK_OK) return convert(thd, status, name, cause);
-  if (int error = share->build_codecs(table, cause)) return error;
+  TableMetadata metadata;
+  if (int error = share->read_metadata(&metadata, cause)) return error;
+  if (int error = check_definition(name, table->s, &metadata, cause)) return error;
+  if (int error = share->build_codecs(table, std::move(metadata), cause)) return error;
   share->auto_increment_.init(share->table_);
   std::vector<IndexStatistics::Index> indexes;
   for (uint key = 0; key < share->keys(); key++)
@@ -64,19 +68,22 @@ Share::~Share() {
   if (table_ != nullptr) teak_table_close(table_);
 }
 
-int Share::build_codecs(const TABLE *table, std::string *cause) {
-  auto refuse = [&](const std::string &why) {
-    *cause = name_ + ": " + why;
-    sql_print_error("TEAK: %s", cause->c_str());
-    return ERROR_OF_ENGINE;
-  };
+int Share::refuse(const std::string &why, std::string *cause) const {
+  *cause = name_ + ": " + why;
+  sql_print_error("TEAK: %s", cause->c_str());
+  return ERROR_OF_ENGINE;
+}
 
-  TableMetadata metadata;
+int Share::read_metadata(TableMetadata *metadata, std::string *cause) const {
   teak_slice bytes;
   std::string error;
-  teak_status status = teak_table_get_metadata(table_, &bytes);
-  if (status != TEAK_OK) return refuse("the table's metadata cannot be read");
-  if (!TableMetadata::decode(bytes, &metadata, &error)) return refuse(error);
+  if (teak_table_get_metadata(table_, &bytes) != TEAK_OK) return refuse("the table's metadata cannot be read", cause);
+  return TableMetadata::decode(bytes, metadata, &error) ? 0 : refuse(error, cause);
+}
+
+int Share::build_codecs(const TABLE *table, TableMetadata metadata, std::string *cause) {
+  auto refuse = [&](const std::string &why) { return this->refuse(why, cause); };
+  std::string error;
   history_ = std::move(metadata.history);
 
   primary_key_ = table->s->primary_key;

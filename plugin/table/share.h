@@ -5,9 +5,9 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* Share: state common to all handlers of a table (or partition): the engine's table, whose files are opened by the
-   first statement that uses it, the codecs of its keys and
-   rows, the AUTO_INCREMENT counter, hidden row ids, and index statistics. The server stores it with the TABLE_SHARE and
-   deletes it before the table is dropped, renamed or altered. */
+   first statement that uses it, the codecs of its keys and rows, the AUTO_INCREMENT counter, hidden row ids, and index
+   statistics. The server stores it with the TABLE_SHARE and deletes it before the table is dropped, renamed or
+   altered. */
 
 #ifndef TEAK_TABLE_SHARE_H
 #define TEAK_TABLE_SHARE_H
@@ -35,8 +35,8 @@ namespace teak {
 class Share final : public Handler_share {
  public:
   enum class Purpose { Use, Repair };
-  /* Opens the engine's table without its files. Returns 0, or the server's error with the cause. For a repair, a table that cannot be used
-     is opened, too. */
+  /* Opens the engine's table without its files. Returns 0, or the server's error with the cause. For a repair, a table
+     that cannot be used is opened, too. */
   static int open(THD *thd, const char *name, const TABLE *table, Purpose purpose, Share **share, std::string *cause);
   ~Share() override;
 
@@ -148,7 +148,9 @@ class Share final : public Handler_share {
 
   Share() = default;
   void build_null_images(const TABLE *table);
-  int build_codecs(const TABLE *table, std::string *cause);
+  int refuse(const std::string &why, std::string *cause) const;
+  int read_metadata(TableMetadata *metadata, std::string *cause) const;
+  int build_codecs(const TABLE *table, TableMetadata metadata, std::string *cause);
 
   teak_table *table_ = nullptr;
   bool is_unreadable_ = false;

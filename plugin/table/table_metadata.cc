@@ -8,39 +8,72 @@
 
 #include "table/table_metadata.h"
 
+#include <algorithm>
+#include <iterator>
+#include <memory>
 #include <new>
 
 #include "base/engine.h"
+#include "base/errors.h"
+#include "base/table_name.h"
 
 namespace teak {
 
 namespace {
 
-constexpr size_t HEAD_BYTES = 8 + MY_UUID_SIZE;
-constexpr uint8_t FORMAT_PLAIN = 1;         // all rows have one schema version
-constexpr uint8_t FORMAT_WITH_HISTORY = 2;  // an older version of Teak must not read these rows
+constexpr size_t HEAD_BYTES = 8 + MY_UUID_SIZE + 4 + 4;
+constexpr uint8_t FORMAT = 3;
 
 }  // namespace
 
+bool TableMetadata::knows_version() const {
+  return std::any_of(std::begin(version), std::end(version), [](uint8_t byte) { return byte != 0; });
+}
+
+/* Format, three zero bytes | schema version | version | bytes of the history | bytes of the uncompressed .frm | history
+   | compressed .frm. Little-endian. */
 std::vector<uint8_t> TableMetadata::encode() const {
   std::vector<uint8_t> bytes(HEAD_BYTES);
-  bytes[0] = history.empty() ? FORMAT_PLAIN : FORMAT_WITH_HISTORY;
+  if (!history.empty()) history.encode(&bytes);
+  const size_t history_bytes = bytes.size() - HEAD_BYTES;
+  bytes[0] = FORMAT;
   int4store(bytes.data() + 4, schema_version);
   memcpy(bytes.data() + 8, version, sizeof(version));
-  if (!history.empty()) history.encode(&bytes);
+  int4store(bytes.data() + 8 + sizeof(version), static_cast<uint32_t>(history_bytes));
+  int4store(bytes.data() + 12 + sizeof(version), frm.raw_bytes());
+  bytes.insert(bytes.end(), frm.stored().begin(), frm.stored().end());
   return bytes;
 }
 
 bool TableMetadata::decode(teak_slice bytes, TableMetadata *metadata, std::string *error) {
-  if (bytes.len < HEAD_BYTES || (bytes.data[0] != FORMAT_PLAIN && bytes.data[0] != FORMAT_WITH_HISTORY)) {
+  if (bytes.len < HEAD_BYTES || bytes.data[0] != FORMAT) {
     *error = "the table was written by another version of Teak";
     return false;
   }
   metadata->schema_version = uint4korr(bytes.data + 4);
   memcpy(metadata->version, bytes.data + 8, sizeof(metadata->version));
+  const size_t history_bytes = uint4korr(bytes.data + 8 + sizeof(metadata->version));
+  const uint32_t frm_bytes = uint4korr(bytes.data + 12 + sizeof(metadata->version));
+  const uint8_t *rest = bytes.data + HEAD_BYTES;
+  const size_t rest_bytes = bytes.len - HEAD_BYTES;
+  if (history_bytes > rest_bytes || (frm_bytes == 0) != (history_bytes == rest_bytes)) {
+    *error = "the table's metadata is malformed";
+    return false;
+  }
+  metadata->frm.set_stored(frm_bytes, {rest + history_bytes, rest_bytes - history_bytes});
   metadata->history = RowHistory();
-  return bytes.data[0] == FORMAT_PLAIN ||
-         RowHistory::decode(bytes.data + HEAD_BYTES, bytes.len - HEAD_BYTES, &metadata->history, error);
+  return history_bytes == 0 || RowHistory::decode(rest, history_bytes, &metadata->history, error);
+}
+
+teak_status TableMetadata::load(const char *path, TableMetadata *metadata, std::string *error) {
+  teak_table *opened = nullptr;
+  teak_slice bytes;
+  teak_status status = teak_table_open_lazily(engine, EngineTableName(path), &opened);
+  const std::unique_ptr<teak_table, decltype(&teak_table_close)> table(opened, teak_table_close);
+  if (status == TEAK_OK) status = teak_table_get_metadata(opened, &bytes);
+  if (status == TEAK_OK) return decode(bytes, metadata, error) ? TEAK_OK : TEAK_CORRUPT;
+  *error = LastErrorText().c_str();
+  return status;
 }
 
 /* Called after a crash: returns 0 if the table has this version. Partitions are altered together, so one is enough. */

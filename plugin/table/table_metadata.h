@@ -17,6 +17,7 @@
 
 #include "base/core.h"
 #include "format/row_history.h"
+#include "table/frm_image.h"
 
 namespace teak {
 
@@ -25,6 +26,7 @@ struct TableMetadata {
   /* Version of the server's definition; each ALTER has a new one. Zeros: unknown. */
   uint8_t version[MY_UUID_SIZE] = {};
   RowHistory history;  // of rows of earlier schema versions
+  FrmImage frm;        // of this version; empty: unknown, or of a partition or a temporary table
 
   void set_version(const LEX_CUSTRING &wanted) {
     if (wanted.length == sizeof(version)) memcpy(version, wanted.str, sizeof(version));
@@ -33,6 +35,11 @@ struct TableMetadata {
     return wanted.length == sizeof(version) && memcmp(version, wanted.str, sizeof(version)) == 0;
   }
 
+  bool knows_version() const;
+  void forget_version() { memset(version, 0, sizeof(version)); }
+
+  /* Of a table with this path. After an error, *error contains the cause. */
+  static teak_status load(const char *path, TableMetadata *metadata, std::string *error);
   std::vector<uint8_t> encode() const;
   /* Returns false, with a message, if the bytes are not valid metadata of this version of Teak. */
   static bool decode(teak_slice bytes, TableMetadata *metadata, std::string *error);

@@ -8,6 +8,7 @@
    --no-partitions excludes partitioned tables.
 3. Databases, tables, columns, keys, partitions and rows (through every key) must be those before or after the statement in
    flight; CHECK TABLE must be clean; every file in every directory must belong to an existing table.
+4. The .frm files of all tables without partitions are removed, and the tables must be the same.
 
 The seed determines the statements, but not the state in which a kill finds the server.
 The run counts as one test.
@@ -172,8 +173,18 @@ class Test:
                 if not any(actual == choice for choice in choices):
                     faults += self.explain(writer, actual)
                 faults += stray_files(self.server.directory / "data", actual, writer.names[0][:-1])
+                faults += [] if faults else self.lose_definitions(connection, writer, actual)
                 writer.state, writer.flying = actual, None
         return faults
+
+    def lose_definitions(self, connection, writer, actual):
+        """Removes .frm files: the catalogue contains the same definitions."""
+        connection.run("FLUSH TABLES")
+        for (database, name), table in actual.tables().items():
+            if not table.parts:
+                (self.server.directory / "data" / database / f"{name}.frm").unlink()
+        discovered, faults = read_state(connection, writer.names)
+        return faults if discovered == actual else [*faults, f"discovered: {discovered.databases}, instead of {actual.databases}"]
 
     @staticmethod
     def explain(writer, actual):

@@ -643,6 +643,64 @@ fn an_alteration_that_keeps_the_failed_file_keeps_the_records() {
     }
 }
 
+/// An index is added to a read-only table, before or after its records are retained.
+#[test]
+fn an_index_is_added_to_a_read_only_table() {
+    for is_retained in [true, false] {
+        let setup = Setup::new(small_log());
+        let (engine, table) = (&setup.engine, setup.table());
+        for key in numbered(20) {
+            put(engine, &table, &key).unwrap();
+        }
+        let mut extra = definition(TABLE).indexes.remove(0);
+        extra.label = "extra".into();
+        let added = AddedIndex {
+            definition: extra,
+            unique: true,
+            entry_order: EntryOrder::Any,
+        };
+        let fail = || {
+            setup.gates.fail_syncs("db/t.PRIMARY");
+            assert!(engine.checkpoint().is_err());
+            assert_eq!(setup.retained_files(), 1);
+        };
+        if is_retained {
+            fail();
+        }
+        let mut alteration = engine
+            .begin_alteration(&table, &[added], Box::new(|| false))
+            .unwrap();
+        if !is_retained {
+            fail();
+        }
+        for (key, value) in see(&mut begin(engine), &table) {
+            alteration.add(0, key.as_bytes(), value.as_bytes()).unwrap();
+        }
+        alteration.build(&mut |_, _| {}).unwrap();
+        let kept = definition(TABLE).indexes.into_iter().zip(0..);
+        let kept = kept.map(|(index, number)| PlannedIndex::Kept(IndexNumber(number), index));
+        let plan = AlterationPlan {
+            indexes: kept.chain([PlannedIndex::Added(0)]).collect(),
+            metadata: b"metadata".to_vec(),
+        };
+        Alteration::commit(vec![(alteration, plan)]).unwrap();
+        assert!(is_read_only(put(engine, &table, "x")));
+        drop(table);
+        for writes in [false, true] {
+            if writes {
+                setup.write_elsewhere();
+            }
+            let copy = Setup::open(setup.faults.crash(1), small_log());
+            assert_eq!(copy.keys(), numbered(20));
+            let mut reader = begin(&copy.engine);
+            let mode = teak_engine::ReadMode::Snapshot;
+            let found = try_scan(&mut reader, &copy.table(), 2, mode).unwrap();
+            assert_eq!(found.len(), 20);
+            assert_eq!(copy.retained_files(), 0);
+        }
+    }
+}
+
 /// The failed index is dropped; the others are durable, so the table is writable.
 #[test]
 fn dropping_the_failed_index_makes_the_table_writable() {

@@ -9,9 +9,14 @@
 //!    followed, and a file that is removed while in use remains open.
 //!
 //! Operations in progress keep their file open, so the bound may be exceeded by the number of
-//! threads, and by removed files in use. Lock order: the handle of a file, then the list. No I/O
-//! happens under these locks, except that the handle is locked while its own file is opened (which
-//! may first close other files), renamed, or synced before it is closed.
+//! threads, and by removed files in use. Files without unsynced writes are closed first, so that the
+//! thread that opens a file rarely syncs another one.
+//!
+//! Lock order: the handle of a file, then the list. No I/O happens under these locks. A file is
+//! opened without its lock: the thread then locks the handle, and if another thread was faster or
+//! the file was renamed, it drops its own file. A file is synced without its lock, and closed only
+//! if it was neither used nor written in the meantime. While its name changes, a file is *held*: it
+//! is open and is not closed.
 
 use crate::disk::{Disk, DiskFile};
 use crate::locks::DiskLock;
@@ -19,9 +24,12 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Weak};
 use teak_base::{StorageError, StorageResult};
+
+/// Files with unsynced writes that are passed before one of them is synced.
+const UNSYNCED_MAX: usize = 32;
 
 /// A disk over another disk, which keeps at most about `limit` files open.
 #[derive(Debug)]
@@ -55,11 +63,22 @@ struct LimitedFile {
     failure: Mutex<Option<StorageError>>,
 }
 
+/// The result of an attempt to close a file.
+enum Closing {
+    Closed,
+    /// It has unsynced writes.
+    Unsynced,
+    /// It was used since the last attempt, is held, was removed, or cannot be synced.
+    Refused,
+}
+
 struct Handle {
     path: PathBuf,
     file: Option<Arc<dyn DiskFile>>,
     /// Whether the name was removed: the file cannot be opened again.
     unlinked: bool,
+    /// Number of changes of its name in progress.
+    held: usize,
 }
 
 impl fmt::Debug for Files {
@@ -112,17 +131,36 @@ impl Files {
     fn close_files(&self, limit: usize) {
         // Allows two rounds of the clock hand, because in the first one all files may have been
         // used recently.
-        let mut attempts = 2 * self.list.lock().clock.len();
-        while attempts > 0 && self.open.load(Ordering::Acquire) >= limit {
-            attempts -= 1;
-            let Some(oldest) = self.list.lock().clock.pop_front() else {
-                return;
-            };
-            if let Some(file) = oldest.upgrade()
-                && !file.close_if_unused()
-            {
-                self.list.lock().clock.push_back(oldest);
+        let attempts = 2 * self.list.lock().clock.len();
+        let mut unsynced = VecDeque::new();
+        let is_done = || self.open.load(Ordering::Acquire) < limit;
+        for _ in 0..attempts {
+            if is_done() || unsynced.len() == UNSYNCED_MAX {
+                break;
             }
+            let Some(oldest) = self.list.lock().clock.pop_front() else {
+                break;
+            };
+            match oldest.upgrade().map(|file| file.close_if_unused(false)) {
+                Some(Closing::Refused) => self.list.lock().clock.push_back(oldest),
+                Some(Closing::Unsynced) => unsynced.push_back(oldest),
+                Some(Closing::Closed) | None => {}
+            }
+        }
+        let mut refused = Vec::new();
+        while !is_done()
+            && let Some(oldest) = unsynced.pop_front()
+        {
+            match oldest.upgrade().map(|file| file.close_if_unused(true)) {
+                Some(Closing::Closed) | None => {}
+                Some(_) => refused.push(oldest),
+            }
+        }
+        let mut list = self.list.lock();
+        list.clock.extend(refused);
+        // Still the oldest.
+        while let Some(oldest) = unsynced.pop_back() {
+            list.clock.push_front(oldest);
         }
     }
 
@@ -157,6 +195,7 @@ impl Files {
                 path: path.to_path_buf(),
                 file: Some(file),
                 unlinked: false,
+                held: 0,
             }),
             is_temporary,
             used: AtomicBool::new(true),
@@ -178,18 +217,34 @@ impl Files {
         found.filter_map(Weak::upgrade).collect()
     }
 
-    /// Keeps the file with this name open, because the name will be removed.
-    fn keep_open(&self, path: &Path) -> StorageResult<()> {
+    /// Opens the files with this name, and keeps them open until they are released.
+    fn hold(&self, path: &Path) -> StorageResult<HeldFiles> {
+        let mut held = HeldFiles(Vec::new());
         for file in self.named(path) {
-            let mut handle = file.handle.write();
-            if handle.file.is_none() {
-                handle.file = Some(self.open_with(|| self.disk.open(path))?);
-                self.open.fetch_add(1, Ordering::AcqRel);
-            }
-            handle.unlinked = true;
+            file.hold()?;
+            held.0.push(file);
+        }
+        Ok(held)
+    }
+
+    /// Keeps the files with this name open, because the name will be removed.
+    fn keep_open(&self, path: &Path) -> StorageResult<()> {
+        for file in &self.hold(path)?.0 {
+            file.handle.write().unlinked = true;
         }
         self.list.lock().by_path.remove(path);
         Ok(())
+    }
+}
+
+/// Files whose name changes.
+struct HeldFiles(Vec<Arc<LimitedFile>>);
+
+impl Drop for HeldFiles {
+    fn drop(&mut self) {
+        for file in &self.0 {
+            file.handle.write().held -= 1;
+        }
     }
 }
 
@@ -202,54 +257,85 @@ fn is_out_of_files(error: &StorageError) -> bool {
 impl LimitedFile {
     /// The file; opens it again if it was closed.
     fn file(&self) -> StorageResult<Arc<dyn DiskFile>> {
-        if let Some(file) = &self.handle.read().file {
+        loop {
+            let path = {
+                let handle = self.handle.read();
+                if let Some(file) = &handle.file {
+                    self.used.store(true, Ordering::Relaxed);
+                    return Ok(Arc::clone(file));
+                }
+                handle.path.clone()
+            };
+            let opened = self.files.open_with(|| self.files.disk.open(&path));
+            let mut handle = self.handle.write();
+            if handle.file.is_some() || handle.path != path {
+                continue;
+            }
+            let file = opened?;
             self.used.store(true, Ordering::Relaxed);
-            return Ok(Arc::clone(file));
+            handle.file = Some(Arc::clone(&file));
+            drop(handle);
+            self.files.open.fetch_add(1, Ordering::AcqRel);
+            let mut list = self.files.list.lock();
+            list.clock.push_back(Weak::clone(&self.me));
+            return Ok(file);
         }
-        let mut handle = self.handle.write();
-        if let Some(file) = &handle.file {
-            return Ok(Arc::clone(file));
-        }
-        let path = handle.path.clone();
-        let file = self.files.open_with(|| self.files.disk.open(&path))?;
-        handle.file = Some(Arc::clone(&file));
-        drop(handle);
-        self.used.store(true, Ordering::Relaxed);
-        self.files.open.fetch_add(1, Ordering::AcqRel);
-        self.files
-            .list
-            .lock()
-            .clock
-            .push_back(Weak::clone(&self.me));
-        Ok(file)
     }
 
-    /// Closes the file and returns true. Returns false if it was used since the last attempt, is
-    /// being opened, was removed, or cannot be synced.
-    fn close_if_unused(&self) -> bool {
+    /// Opens the file, and keeps it open until `held` is decremented.
+    fn hold(&self) -> StorageResult<()> {
+        loop {
+            let _file = self.file()?;
+            let mut handle = self.handle.write();
+            // It may have been closed again.
+            if handle.file.is_some() {
+                handle.held += 1;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Closes the file if it is unused.
+    fn close_if_unused(&self, may_sync: bool) -> Closing {
         if self.used.swap(false, Ordering::Relaxed) {
-            return false;
+            return Closing::Refused;
+        }
+        let file = {
+            let handle = self.handle.read();
+            match &handle.file {
+                None => return Closing::Closed,
+                Some(_) if handle.unlinked || handle.held > 0 => return Closing::Refused,
+                Some(file) => Arc::clone(file),
+            }
+        };
+        if self.unsynced.load(Ordering::Acquire) {
+            if !may_sync {
+                return Closing::Unsynced;
+            }
+            self.unsynced.store(false, Ordering::Release);
+            if let Err(error) = file.sync() {
+                self.unsynced.store(true, Ordering::Release);
+                let path = self.handle.read().path.clone();
+                self.fail_other_handles(&path, &error);
+                self.failure.lock().get_or_insert(error);
+                return Closing::Refused;
+            }
         }
         let Some(mut handle) = self.handle.try_write() else {
-            return false;
+            return Closing::Refused;
         };
-        let Some(file) = &handle.file else {
-            return true;
-        };
-        if handle.unlinked {
-            return false;
-        }
-        if self.unsynced.swap(false, Ordering::AcqRel)
-            && let Err(error) = file.sync()
+        // Threads that use the file have references to it. With the changes of those that have
+        // dropped theirs: whether they have written.
+        let is_in_use = Arc::strong_count(&file) > 2;
+        fence(Ordering::Acquire);
+        if is_in_use || self.unsynced.load(Ordering::Acquire) || handle.unlinked || handle.held > 0
         {
-            self.unsynced.store(true, Ordering::Release);
-            self.fail_other_handles(&handle.path, &error);
-            self.failure.lock().get_or_insert(error);
-            return false;
+            return Closing::Refused;
         }
-        handle.file = None;
-        self.files.open.fetch_sub(1, Ordering::AcqRel);
-        true
+        if handle.file.take().is_some() {
+            self.files.open.fetch_sub(1, Ordering::AcqRel);
+        }
+        Closing::Closed
     }
 
     /// An operating system reports a failed write once, and not to files opened
@@ -269,12 +355,20 @@ impl LimitedFile {
         }
     }
 
-    fn file_to_write(&self) -> StorageResult<Arc<dyn DiskFile>> {
+    /// Changes the file. The mark of unsynced writes is set before and after the change: a sync in
+    /// the meantime clears it, and may have missed the change.
+    fn change(&self, change: impl FnOnce(&dyn DiskFile) -> StorageResult<()>) -> StorageResult<()> {
         let file = self.file()?;
+        self.note_unsynced();
+        let outcome = change(&*file);
+        self.note_unsynced();
+        outcome
+    }
+
+    fn note_unsynced(&self) {
         if !self.is_temporary {
             self.unsynced.store(true, Ordering::Release);
         }
-        Ok(file)
     }
 }
 
@@ -305,7 +399,7 @@ impl DiskFile for LimitedFile {
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> StorageResult<()> {
-        self.file_to_write()?.write_all_at(bytes, offset)
+        self.change(|file| file.write_all_at(bytes, offset))
     }
 
     fn sync(&self) -> StorageResult<()> {
@@ -330,11 +424,11 @@ impl DiskFile for LimitedFile {
     }
 
     fn set_len(&self, bytes: u64) -> StorageResult<()> {
-        self.file_to_write()?.set_len(bytes)
+        self.change(|file| file.set_len(bytes))
     }
 
     fn reserve(&self, bytes: u64) -> StorageResult<()> {
-        self.file_to_write()?.reserve(bytes)
+        self.change(|file| file.reserve(bytes))
     }
 
     fn path(&self) -> &Path {
@@ -368,12 +462,11 @@ impl Disk for LimitedDisk {
             return self.files.disk.rename(from, to);
         }
         self.files.keep_open(to)?;
-        let moved = self.files.named(from);
-        // Locked, so that no file is opened by its old name during the rename.
-        let mut handles: Vec<_> = moved.iter().map(|file| file.handle.write()).collect();
+        // Held, so that no file is opened by its old name during the rename.
+        let moved = self.files.hold(from)?;
         self.files.disk.rename(from, to)?;
-        for handle in &mut handles {
-            handle.path = to.to_path_buf();
+        for file in &moved.0 {
+            file.handle.write().path = to.to_path_buf();
         }
         let mut list = self.files.list.lock();
         if let Some(named) = list.by_path.remove(from) {

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 use teak_disk::{Disk, DiskFile, LimitedDisk, MemoryDisk};
-use teak_testing::{FaultDisk, Random, SyncFailure};
+use teak_testing::{FaultDisk, GateDisk, Random, SyncFailure};
 
 const LIMIT: usize = 4;
 const FILES: usize = 30;
@@ -128,4 +129,79 @@ fn a_temporary_file_is_closed_and_opened_without_a_sync() {
     assert!(disk.open_files() <= LIMIT);
     assert_eq!(byte_of(&*temporary), 7);
     assert_eq!(faults.syncs(), before);
+}
+
+#[test]
+fn a_file_is_read_and_renamed_while_it_is_synced_to_be_closed() {
+    let memory = MemoryDisk::new();
+    memory.create_directories(Path::new("/data")).unwrap();
+    let gate = GateDisk::new(Arc::new(memory));
+    let disk = LimitedDisk::new(Arc::new(gate.clone()), 1);
+    let file = disk.create(&path(0)).unwrap();
+    file.write_all_at(&[7], 0).unwrap();
+    gate.hold_syncs("f0");
+    std::thread::scope(|scope| {
+        // Opening another file closes this one.
+        let opening = scope.spawn(|| disk.create(&path(1)).unwrap());
+        gate.wait_for_arrival("f0");
+        let (result, found) = mpsc::channel();
+        let (disk, file) = (&disk, &file);
+        scope.spawn(move || {
+            let byte = byte_of(&**file);
+            disk.rename(&path(0), &path(2)).unwrap();
+            result.send(byte).unwrap();
+        });
+        let byte = found.recv_timeout(Duration::from_secs(60));
+        gate.open_gate("f0");
+        assert_eq!(byte.unwrap(), 7);
+        let other = opening.join().unwrap();
+        other.write_all_at(&[9], 0).unwrap();
+    });
+    assert_eq!(byte_of(&*file), 7);
+    assert_eq!(byte_of(&*disk.open(&path(2)).unwrap()), 7);
+}
+
+#[test]
+fn files_without_unsynced_writes_are_closed_first() {
+    let (faults, disk) = failing_disk();
+    let files: Vec<_> = (0..LIMIT).map(|n| disk.create(&path(n)).unwrap()).collect();
+    files[3].sync().unwrap();
+    let before = faults.syncs();
+    let other = disk.create(&path(9)).unwrap();
+    assert_eq!(faults.syncs(), before);
+    other.sync().unwrap();
+}
+
+/// Several threads use more files than may be open, while others are renamed.
+#[test]
+fn threads_find_their_bytes_while_files_are_closed_and_renamed() {
+    let disk = disk();
+    let files: Vec<_> = (0..FILES).map(|n| disk.create(&path(n)).unwrap()).collect();
+    for (n, file) in files.iter().enumerate() {
+        file.write_all_at(&[u8::try_from(n).unwrap()], 0).unwrap();
+    }
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let files = &files;
+            scope.spawn(move || {
+                let mut random = Random::new(seed);
+                for round in 0..500 {
+                    let at = usize::try_from(random.below(FILES as u64)).unwrap();
+                    assert_eq!(usize::from(byte_of(&*files[at])), at);
+                    if round % 7 == 0 {
+                        let byte = u8::try_from(at).unwrap();
+                        files[at].write_all_at(&[byte], 0).unwrap();
+                    }
+                }
+            });
+        }
+        let disk = &disk;
+        scope.spawn(move || {
+            for round in 0..200 {
+                let (from, to) = (path(round % 5), path(100 + round % 5));
+                disk.rename(&from, &to).unwrap();
+                disk.rename(&to, &from).unwrap();
+            }
+        });
+    });
 }

@@ -28,7 +28,7 @@ pub use self::counts::WriteIdCounts;
 
 use self::builder::PieceBuilder;
 use self::bulk_commit::BulkCommit;
-use self::directory::Directory;
+use self::directory::{Directory, PieceTotals};
 use self::piece::{CHUNK_IDS, Run, new_chunk};
 use self::ranges::RangeCursor;
 use self::status_word::{ABORTED, SETTLED, UNKNOWN, decode, encode, is_active};
@@ -63,6 +63,8 @@ pub struct WriteIdTable {
     /// compaction of pieces begins.
     change: Mutex<u64>,
     bulk: BulkCommit,
+    /// Ranges of ids that were aborted since the table was created.
+    aborted: AtomicU64,
 }
 
 impl WriteIdTable {
@@ -91,8 +93,10 @@ impl WriteIdTable {
             push(&mut at, range.end().0, ABORTED);
         }
         push(&mut at, chunks_from, SETTLED);
+        let pieces = builder.finish();
         let directory = Directory {
-            pieces: builder.finish().into(),
+            totals: PieceTotals::of(&pieces),
+            pieces: pieces.into(),
             first_chunk,
             chunks: vec![new_chunk()],
         };
@@ -110,6 +114,7 @@ impl WriteIdTable {
             epoch: AtomicU64::new(0),
             change: Mutex::new(0),
             bulk: BulkCommit::default(),
+            aborted: AtomicU64::new(0),
         }
     }
 
@@ -285,6 +290,7 @@ impl WriteIdTable {
 
     /// Marks ids aborted.
     pub fn abort(&self, ids: &[WriteIdRange]) {
+        self.aborted.fetch_add(ids.len() as u64, Ordering::Relaxed);
         self.set(ids, WriteStatus::Aborted);
     }
 

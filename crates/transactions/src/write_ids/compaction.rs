@@ -89,9 +89,13 @@ impl WriteIdTable {
             };
             push_simplified(&mut builder, &entry, first + CHUNK_IDS, gaps);
         }
+        let added = builder.finish();
+        let removed = old.pieces.get(kept..).unwrap_or_default();
+        let totals = old.totals.replacing(removed, &added);
         let kept = old.pieces.iter().take(kept).cloned();
         self.directory.store(Arc::new(Directory {
-            pieces: kept.chain(builder.finish()).collect(),
+            pieces: kept.chain(added).collect(),
+            totals,
             first_chunk: old.first_chunk + count as u64,
             chunks: old.chunks.get(count..).unwrap_or_default().to_vec(),
         }));
@@ -136,10 +140,13 @@ impl WriteIdTable {
         range: Range<usize>,
         replacements: Vec<Entry>,
     ) {
+        let removed = old.pieces.get(range.clone()).unwrap_or_default();
+        let totals = old.totals.replacing(removed, &replacements);
         let before = old.pieces.iter().take(range.start).cloned();
         let after = old.pieces.iter().skip(range.end).cloned();
         self.directory.store(Arc::new(Directory {
             pieces: before.chain(replacements).chain(after).collect(),
+            totals,
             first_chunk: old.first_chunk,
             chunks: old.chunks.clone(),
         }));

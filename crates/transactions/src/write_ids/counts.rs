@@ -1,8 +1,10 @@
 //! What the table contains, for status reports.
 
 use super::WriteIdTable;
-use super::piece::Piece;
+use super::piece::{Piece, Run};
 use super::status_word::ABORTED;
+use crate::sync::atomic::Ordering;
+use std::cell::Cell;
 use teak_base::WriteId;
 
 /// What the table of write ids contains.
@@ -18,6 +20,8 @@ pub struct WriteIdCounts {
     pub pieces: u64,
     /// Aborted ids that some index may contain.
     pub aborted: u64,
+    /// Ranges of these ids, without those among the newest ids.
+    pub aborted_ranges: u64,
     /// Memory in bytes.
     pub bytes: u64,
 }
@@ -33,7 +37,8 @@ impl WriteIdTable {
             unsettled: next.0.saturating_sub(settled_below.0),
             settled_below,
             whole_chunks: directory.chunks.len() as u64,
-            bytes: size_of_val(&*directory.pieces) as u64,
+            bytes: self.memory_bytes(),
+            aborted_ranges: self.aborted_ranges(),
             ..WriteIdCounts::default()
         };
         for entry in directory.pieces.iter() {
@@ -41,12 +46,7 @@ impl WriteIdTable {
                 Piece::Whole(_) => counts.whole_chunks += 1,
                 Piece::Uniform(_) | Piece::Packed(_) => counts.pieces += 1,
             }
-            counts.bytes += entry.piece.memory_bytes();
         }
-        let chunks = directory.chunks.iter();
-        counts.bytes += chunks
-            .map(|chunk| size_of_val(&**chunk) as u64)
-            .sum::<u64>();
         directory.runs(0, next.0, &mut |run| {
             if run.word == ABORTED {
                 counts.aborted += run.end - run.first;
@@ -59,7 +59,23 @@ impl WriteIdTable {
     /// Memory of the table, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.counts().bytes
+        let directory = self.directory.load();
+        let chunks = directory.chunks.iter();
+        let chunks = chunks.map(|chunk| size_of_val(&**chunk) as u64);
+        directory.totals.bytes + chunks.sum::<u64>()
+    }
+
+    /// Ranges of aborted ids, without those among the newest ids, which are
+    /// stored one by one.
+    #[must_use]
+    pub fn aborted_ranges(&self) -> u64 {
+        self.directory.load().totals.aborted_ranges
+    }
+
+    /// Ranges of ids that were aborted since the table was created.
+    #[must_use]
+    pub fn ranges_aborted(&self) -> u64 {
+        self.aborted.load(Ordering::Relaxed)
     }
 
     /// Whether aborted ids below the settled watermark are registered.
@@ -71,14 +87,26 @@ impl WriteIdTable {
     /// The newest aborted id below the settled watermark.
     #[must_use]
     pub fn newest_aborted(&self) -> Option<WriteId> {
-        let mut newest = None;
         let settled = self.settled_below().0;
-        self.directory.load().runs(0, settled, &mut |run| {
+        let directory = self.directory.load();
+        let newest = Cell::new(None);
+        let mut note = |run: Run| {
             if run.word == ABORTED {
-                newest = Some(run.range().last());
+                newest.set(Some(run.range().last()));
             }
             true
-        });
-        newest
+        };
+        directory.runs(directory.chunks_from(), settled, &mut note);
+        let mut end = settled.min(directory.chunks_from());
+        for entry in directory.pieces.iter().rev() {
+            if newest.get().is_some() {
+                break;
+            }
+            if entry.first < end && entry.piece.has_aborted() {
+                directory.runs(entry.first, end, &mut note);
+            }
+            end = end.min(entry.first);
+        }
+        newest.get()
     }
 }

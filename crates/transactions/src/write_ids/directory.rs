@@ -7,10 +7,39 @@ use super::status_word::{SETTLED, UNKNOWN};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+/// Sums over pieces, so that reports need not visit all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PieceTotals {
+    /// Ranges of aborted ids, without those in chunks.
+    pub(super) aborted_ranges: u64,
+    pub(super) bytes: u64,
+}
+
+impl PieceTotals {
+    pub(super) fn of(pieces: &[Entry]) -> Self {
+        let mut totals = Self::default();
+        for entry in pieces {
+            totals.aborted_ranges += entry.piece.aborted_ranges();
+            totals.bytes += entry.piece.memory_bytes() + size_of::<Entry>() as u64;
+        }
+        totals
+    }
+
+    /// The sums after pieces were replaced.
+    pub(super) fn replacing(self, removed: &[Entry], added: &[Entry]) -> Self {
+        let (removed, added) = (Self::of(removed), Self::of(added));
+        Self {
+            aborted_ranges: self.aborted_ranges + added.aborted_ranges - removed.aborted_ranges,
+            bytes: self.bytes + added.bytes - removed.bytes,
+        }
+    }
+}
+
 #[derive(Clone)]
 pub(super) struct Directory {
     /// The ids before the chunks, in order. The first piece begins at id 0.
     pub(super) pieces: Arc<[Entry]>,
+    pub(super) totals: PieceTotals,
     /// Number of the first chunk.
     pub(super) first_chunk: u64,
     pub(super) chunks: Vec<Chunk>,

@@ -214,6 +214,24 @@ impl Piece {
 }
 
 impl Piece {
+    /// The number of ranges of aborted ids; zero for a chunk whose slots may
+    /// change.
+    pub(super) fn aborted_ranges(&self) -> u64 {
+        match self {
+            Self::Uniform(uniform) => {
+                uniform.aborted.len() as u64 + u64::from(uniform.base == ABORTED)
+            }
+            Self::Packed(packed) => {
+                let mut ranges = 0;
+                chunk_runs(|offset| packed.word(offset), &mut |_, _, word| {
+                    ranges += u64::from(word == ABORTED);
+                });
+                ranges
+            }
+            Self::Whole(_) => 0,
+        }
+    }
+
     pub(super) fn has_aborted(&self) -> bool {
         match self {
             Self::Uniform(uniform) => !uniform.aborted.is_empty() || uniform.base == ABORTED,

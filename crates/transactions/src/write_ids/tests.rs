@@ -47,6 +47,9 @@ fn statuses_survive_pruning() {
     }
     assert_eq!(table.aborted_below(table.next()).len(), 33_334);
     assert_eq!(table.counts().aborted, 33_334);
+    assert_eq!(table.ranges_aborted(), 33_334);
+    assert!((25_000..33_334).contains(&table.aborted_ranges()));
+    assert_eq!(table.newest_aborted(), Some(WriteId(9001)));
 }
 
 #[test]

@@ -189,6 +189,11 @@ impl Model {
             .map(|(id, _)| WriteId(id as u64))
             .collect();
         assert_eq!(self.table.aborted_below(self.table.next()), aborted);
+        let settled = self.table.settled_below();
+        let newest = aborted.iter().filter(|id| *id < settled).last();
+        assert_eq!(self.table.newest_aborted(), newest);
+        let directory = self.table.directory.load();
+        assert_eq!(PieceTotals::of(&directory.pieces), directory.totals);
     }
 }
 

@@ -12,8 +12,10 @@ use teak_write_ahead_log::{Record, WriteAheadLog};
 #[derive(Default)]
 pub(crate) struct CounterLog {
     changed: Mutex<Vec<(u64, Arc<TableCounters>)>>,
-    /// Whether the list may be non-empty.
+    /// Whether the list may be non-empty, or counters of it are being appended.
     is_pending: AtomicBool,
+    /// Serialises the threads that append.
+    appending: Mutex<()>,
 }
 
 impl CounterLog {
@@ -26,32 +28,46 @@ impl CounterLog {
         }
     }
 
-    /// Appends the changed counters to the log. A mutex serialises the calls,
-    /// so that the last value in the log is the newest.
+    /// Appends the changed counters to the log. Threads that change counters do
+    /// not wait for it; other callers do, so that the last value in the log is the
+    /// newest, and that the record of a commit is behind those of its counters.
     pub(crate) fn append_to(&self, log: &WriteAheadLog) -> StorageResult<()> {
         if !self.is_pending.load(Ordering::Acquire) {
             return Ok(());
         }
-        let mut list = self.changed.lock();
-        self.is_pending.store(false, Ordering::Release);
-        while let Some((table_id, counters)) = list.pop() {
+        let _turn = self.appending.lock();
+        let mut taken = std::mem::take(&mut *self.changed.lock());
+        while let Some((table_id, counters)) = taken.pop() {
             counters.registered.store(false, Ordering::Release);
-            for (counter, value) in counters.unlogged() {
-                let record = Record::Counter {
-                    table_id,
-                    counter,
-                    value,
-                };
-                if let Err(error) = log.append(&record) {
-                    if !counters.registered.swap(true, Ordering::AcqRel) {
-                        list.push((table_id, counters));
-                    }
-                    self.is_pending.store(true, Ordering::Release);
-                    return Err(error);
+            if let Err(error) = append_unlogged(log, table_id, &counters) {
+                if !counters.registered.swap(true, Ordering::AcqRel) {
+                    taken.push((table_id, counters));
                 }
-                counters.note_logged(counter, value);
+                self.changed.lock().append(&mut taken);
+                return Err(error);
             }
+        }
+        let changed = self.changed.lock();
+        if changed.is_empty() {
+            self.is_pending.store(false, Ordering::Release);
         }
         Ok(())
     }
+}
+
+fn append_unlogged(
+    log: &WriteAheadLog,
+    table_id: u64,
+    counters: &TableCounters,
+) -> StorageResult<()> {
+    for (counter, value) in counters.unlogged() {
+        let record = Record::Counter {
+            table_id,
+            counter,
+            value,
+        };
+        log.append(&record)?;
+        counters.note_logged(counter, value);
+    }
+    Ok(())
 }

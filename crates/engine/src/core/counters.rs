@@ -14,6 +14,9 @@ pub(crate) const ROW_ID_COUNTER: u8 = 255;
 /// Row ids reserved with one log record.
 const ROW_IDS_AHEAD: u64 = 1 << 16;
 
+/// The thread that finds fewer reserved row ids left reserves the next ones.
+const ROW_IDS_LEFT_MIN: u64 = ROW_IDS_AHEAD / 2;
+
 /// Durable counters of a table, which may be open or closed.
 #[derive(Debug, Default)]
 pub(crate) struct TableCounters {
@@ -27,11 +30,17 @@ pub(crate) struct TableCounters {
     pub(crate) registered: AtomicBool,
 }
 
+/// `next <= logged <= promised`.
 #[derive(Debug, Default)]
 struct RowIds {
     next: u64,
     /// Ids below this one are reserved in the log.
     logged: u64,
+    /// Raised before the record is appended. The catalogue contains this value:
+    /// after its capture the log may be trimmed beyond that record.
+    promised: u64,
+    /// Number of resets.
+    resets: u64,
 }
 
 impl TableCounters {
@@ -46,9 +55,14 @@ impl TableCounters {
     /// Restores a value from the log or the catalogue.
     pub(crate) fn replay(&self, counter: u8, value: u64) {
         if counter == ROW_ID_COUNTER {
-            *self.row_ids.lock() = RowIds {
+            let mut ids = self.row_ids.lock();
+            // Records of several threads are in any order.
+            let value = value.max(ids.promised);
+            *ids = RowIds {
                 next: value,
                 logged: value,
+                promised: value,
+                resets: ids.resets,
             };
         } else if let (Some(live), Some(logged)) = (
             self.values.get(usize::from(counter)),
@@ -98,29 +112,50 @@ impl TableCounters {
         }
     }
 
-    /// Reserves row ids. Calls `log` when a new range must be logged first.
+    /// Reserves row ids. Calls `log`, without a lock, when more ids must be
+    /// reserved in the log: one thread does that before they are used up, so the
+    /// others need not wait.
     pub(crate) fn reserve_row_ids(
         &self,
         count: u64,
-        log: impl FnOnce(u64) -> StorageResult<()>,
+        mut log: impl FnMut(u64) -> StorageResult<()>,
     ) -> StorageResult<u64> {
-        let mut ids = self.row_ids.lock();
-        let first = ids.next;
-        let next = first.saturating_add(count);
-        if next > ids.logged {
-            let ahead = next.saturating_add(ROW_IDS_AHEAD);
-            log(ahead)?;
-            ids.logged = ahead;
+        loop {
+            let mut ids = self.row_ids.lock();
+            let next = ids.next.saturating_add(count);
+            let is_reserved = next <= ids.logged;
+            let first = ids.next;
+            if is_reserved {
+                ids.next = next;
+                let is_low = ids.logged - next < ROW_IDS_LEFT_MIN;
+                if !is_low || ids.promised > ids.logged {
+                    return Ok(first);
+                }
+            }
+            let promised = next.saturating_add(ROW_IDS_AHEAD);
+            ids.promised = ids.promised.max(promised);
+            let resets = ids.resets;
+            drop(ids);
+            let outcome = log(promised);
+            if outcome.is_ok() {
+                let mut ids = self.row_ids.lock();
+                if ids.resets == resets {
+                    ids.logged = ids.logged.max(promised);
+                }
+            }
+            if is_reserved {
+                // After a failure, the thread that uses up the ids tries again.
+                return Ok(first);
+            }
+            outcome?;
         }
-        ids.next = next;
-        Ok(first)
     }
 
     /// The counters for the catalogue. With `closing`, no more ids will be allocated, so ids that
     /// were reserved and not used are released.
     pub(crate) fn snapshot(&self, closing: bool) -> BTreeMap<u8, u64> {
         let ids = self.row_ids.lock();
-        let row_ids = if closing { ids.next } else { ids.logged };
+        let row_ids = if closing { ids.next } else { ids.promised };
         drop(ids);
         let values = (0u8..).zip(&self.values);
         values
@@ -135,7 +170,12 @@ impl TableCounters {
         for counter in self.values.iter().chain(&self.logged) {
             counter.store(0, Ordering::Release);
         }
-        *self.row_ids.lock() = RowIds::default();
+        let mut ids = self.row_ids.lock();
+        *ids = RowIds {
+            resets: ids.resets + 1,
+            ..RowIds::default()
+        };
+        drop(ids);
         self.written_at.store(0, Ordering::Relaxed);
     }
 }
@@ -172,5 +212,59 @@ mod tests {
         assert_eq!(restored.reserve_row_ids(1, |_| Ok(())).unwrap(), logged);
         let reopened = TableCounters::restore(&counters.snapshot(true));
         assert_eq!(reopened.reserve_row_ids(1, |_| Ok(())).unwrap(), 15);
+    }
+
+    #[test]
+    fn no_thread_waits_for_the_log_record_of_another() {
+        let counters = TableCounters::default();
+        counters.reserve_row_ids(1, |_| Ok(())).unwrap();
+        let (others, finished) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let first = counters.reserve_row_ids(ROW_IDS_AHEAD / 2 + 1, |value| {
+                // This record is not appended yet.
+                scope.spawn(|| {
+                    let next = counters.reserve_row_ids(7, |_| panic!("twice"));
+                    others.send(next.unwrap()).unwrap();
+                });
+                let next = finished.recv_timeout(std::time::Duration::from_secs(60));
+                assert_eq!(next.expect("waits"), ROW_IDS_AHEAD / 2 + 2);
+                let restored = TableCounters::restore(&counters.snapshot(false));
+                let after = restored.reserve_row_ids(1, |_| Ok(())).unwrap();
+                assert!(after >= value, "{after}");
+                Ok(())
+            });
+            assert_eq!(first.unwrap(), 1);
+        });
+    }
+
+    #[test]
+    fn a_failed_record_is_appended_when_the_ids_are_used_up() {
+        let counters = TableCounters::default();
+        counters.reserve_row_ids(1, |_| Ok(())).unwrap();
+        let fail = |_| {
+            let path = "log".into();
+            Err(teak_base::StorageError::NoSpace { path })
+        };
+        let half = ROW_IDS_AHEAD / 2 + 1;
+        assert_eq!(counters.reserve_row_ids(half, fail).unwrap(), 1);
+        assert!(counters.reserve_row_ids(half, fail).is_err());
+        let mut logged = 0;
+        let next = counters.reserve_row_ids(half, |value| {
+            logged = value;
+            Ok(())
+        });
+        assert_eq!(next.unwrap(), half + 1);
+        assert!(logged > 2 * half);
+    }
+
+    #[test]
+    fn records_of_several_threads_are_replayed_in_any_order() {
+        let counters = TableCounters::default();
+        for value in [100, 300, 200] {
+            counters.replay(ROW_ID_COUNTER, value);
+        }
+        assert_eq!(counters.reserve_row_ids(1, |_| Ok(())).unwrap(), 300);
+        counters.reset();
+        assert_eq!(counters.reserve_row_ids(1, |_| Ok(())).unwrap(), 0);
     }
 }

@@ -17,11 +17,14 @@ use teak_disk::{Disk, LimitedDisk};
 
 /// An open storage engine.
 ///
-/// Dropping it without [`Engine::close`] is like a crash, except that its
-/// threads end.
+/// Dropping it without [`Engine::close`] ends its threads and makes the log
+/// durable, and with it every commit. An error of that is reported as a message.
+/// Nothing else is written: the next opening recovers as after a crash.
 pub struct Engine {
     pub(crate) core: Arc<EngineCore>,
     threads: BackgroundThreads,
+    /// Whether dropping it syncs the log.
+    syncs_log: bool,
 }
 
 fn check_budget(bytes: u64) -> EngineResult<()> {
@@ -51,7 +54,11 @@ impl Engine {
         let core = Arc::new(recovery::open(disk, options)?);
         let threads = BackgroundThreads::default();
         threads.start(&core)?;
-        Ok(Self { core, threads })
+        Ok(Self {
+            core,
+            threads,
+            syncs_log: true,
+        })
     }
 
     /// Flushes, checkpoints and closes. Afterwards, calls on remaining handles fail if they need
@@ -80,6 +87,7 @@ impl Engine {
     fn stop(&self) {
         self.core.transactions.interrupt_all();
         self.threads.stop(&self.core);
+        self.core.log_sync.end();
     }
 }
 
@@ -206,6 +214,12 @@ impl Engine {
         CheckpointContext::from(&*self.core).run_maintenance(false)
     }
 
+    /// Drops the engine without making the log durable, as if the process was
+    /// killed.
+    pub fn abandon(mut self) {
+        self.syncs_log = false;
+    }
+
     /// The paths of a table's files.
     ///
     /// # Errors
@@ -228,5 +242,11 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.stop();
+        if self.syncs_log
+            && let Err(error) = self.core.log.sync(self.core.log.end())
+        {
+            let text = format!("the log was not synced when the engine was dropped: {error}");
+            self.core.messages.error(&text);
+        }
     }
 }

@@ -143,7 +143,8 @@ fn an_index_is_added_and_others_dropped_in_one_step() {
     Alteration::commit(vec![(alteration, plan("three", &order))]).unwrap();
     rows(&engine, &table);
     assert_eq!(files(&*disk).len(), 2);
-    drop((engine, table));
+    drop(table);
+    engine.abandon();
     let engine = open(&disk);
     let table = engine.open_table(TABLE).unwrap();
     assert_eq!(
@@ -199,7 +200,8 @@ fn a_table_is_rebuilt() {
     let after = rows(&engine, &table);
     assert_eq!(after.len(), before.len() + 1);
     table.verify(&mut || true, &mut |_| {}).unwrap();
-    drop((engine, table));
+    drop(table);
+    engine.abandon();
     let engine = open(&disk);
     let table = engine.open_table(TABLE).unwrap();
     assert_eq!(table.metadata(), b"anew");
@@ -239,7 +241,8 @@ fn a_rebuild_on_a_full_disk_fails_and_leaves_the_table() {
         failed += u32::from(!whole);
         assert_eq!(rows(&engine, &table), before);
         assert_eq!(files(&*disk).len(), 2);
-        drop((table, engine));
+        drop(table);
+        engine.abandon();
         let engine = open(&Arc::new(disk.crash(after)));
         let table = engine.open_table(TABLE).unwrap();
         assert_eq!(table.metadata() == b"anew", whole, "write {after}");
@@ -267,7 +270,8 @@ fn an_alteration_on_a_full_disk_fails_and_leaves_no_files() {
         disk.clear_failures();
         let count = if outcome.is_ok() { 3 } else { 2 };
         assert_eq!(files(&*disk).len(), count, "write {after}");
-        drop((table, engine));
+        drop(table);
+        engine.abandon();
         let engine = open(&Arc::new(disk.crash(after)));
         let table = engine.open_table(TABLE).unwrap();
         assert_eq!(table.index_count(), count, "write {after}");
@@ -516,7 +520,7 @@ fn several_tables_are_altered_together() {
         let engine = open(&crashed);
         crashed.cut_power(n);
         let outcome = alter_all(&engine, &names);
-        drop(engine);
+        engine.abandon();
         let after = Arc::new(crashed.crash(n + 1));
         let engine = open(&after);
         let counts: Vec<usize> = names

@@ -177,7 +177,8 @@ fn sizes_in_the_catalogue_survive_a_crash() {
     // Only in the log.
     let table = engine.open_table(other).unwrap();
     fill(&engine, &table, 100, 11);
-    drop((table, engine));
+    drop(table);
+    engine.abandon();
     let engine = closing_soon(Arc::new(disk.crash(3)));
     for (name, rows) in [(TABLE, 100), (other, 111)] {
         let table = engine.open_table_lazily(name).unwrap();
@@ -358,6 +359,6 @@ fn no_row_is_lost_while_files_are_closed_and_opened() {
         assert_eq!((0..TABLES).map(count).sum::<u64>(), 2 * ROWS_EACH);
     };
     check(&engine);
-    drop(engine);
+    engine.abandon();
     check(&open(&Arc::new(disk.crash(9))));
 }

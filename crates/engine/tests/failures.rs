@@ -80,7 +80,8 @@ fn a_missing_file_fails_its_table_but_not_the_engine() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     fill(&engine, &table, 10);
-    drop((table, engine));
+    drop(table);
+    engine.abandon();
     let path = files(&disk, "by_value").pop().unwrap();
     disk.remove(&path).unwrap();
     let engine = open(&disk);
@@ -117,7 +118,8 @@ fn after_a_failed_sync_commits_fail_and_reads_work() {
     );
     later.rollback();
     assert_eq!(rows(&engine, &table).len(), 10);
-    drop((table, engine));
+    drop(table);
+    engine.abandon();
     let engine = open(&Arc::new(disk.crash(2)));
     let table = engine.open_table(TABLE).unwrap();
     assert!(rows(&engine, &table).len() >= 10);
@@ -289,7 +291,8 @@ fn tables_without_handles_are_closed_when_there_are_many() {
         engine.checkpoint().unwrap();
         engine.run_maintenance().unwrap();
     }
-    drop((kept, engine));
+    drop(kept);
+    engine.abandon();
     let engine = open(&Arc::new(disk.crash(4)));
     for n in 0..8 {
         let table = engine.open_table(&name(n)).unwrap();

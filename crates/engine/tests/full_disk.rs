@@ -87,7 +87,8 @@ fn writes_are_refused_until_there_is_space() {
         assert_eq!(rows(&engine, &table).len(), before + 1);
     }
     let expected = rows(&engine, &table);
-    drop((table, engine));
+    drop(table);
+    engine.abandon();
     let engine = open(&Arc::new(disk.crash(5)));
     assert_eq!(rows(&engine, &engine.open_table(TABLE).unwrap()), expected);
 }
@@ -128,7 +129,8 @@ fn a_commit_without_space_never_takes_effect() {
     write_one(&engine, &table, "later").unwrap();
     let expected = rows(&engine, &table);
     assert_eq!(expected.len(), 2);
-    drop((table, engine));
+    drop(table);
+    engine.abandon();
     for seed in 0..8 {
         let engine = open(&Arc::new(disk.crash(seed)));
         let table = engine.open_table(TABLE).unwrap();
@@ -185,7 +187,8 @@ fn an_engine_opens_on_a_full_disk_to_be_emptied() {
     fill_disk(&disk);
     write_until_full(&engine, &table, "x");
     let expected = rows(&engine, &table);
-    drop((table, engine));
+    drop(table);
+    engine.abandon();
     for seed in 0..4 {
         let disk = Arc::new(disk.crash(seed));
         // The crash may undo the removal of files, so the use may exceed the capacity.
@@ -255,7 +258,8 @@ fn counters_refused_by_a_full_disk_are_logged_later() {
     let _ = engine.flush_log();
     disk.set_capacity(None);
     engine.flush_log().unwrap();
-    drop((table, engine));
+    drop(table);
+    engine.abandon();
     let engine = open(&Arc::new(disk.crash(1)));
     let table = engine.open_table(TABLE).unwrap();
     assert_eq!(table.counter(0).unwrap(), value);

@@ -81,7 +81,7 @@ fn an_older_catalogue_does_not_cost_the_newer_tables() {
     let heard = heard.lock().unwrap().clone();
     let is_moved = |text: &&String| text.contains("was moved to");
     assert_eq!(heard.iter().filter(is_moved).count(), 2, "{heard:?}");
-    drop(engine);
+    engine.abandon();
 
     // With the newer catalogue and the files moved back, the table is whole.
     for path in moved {
@@ -186,7 +186,8 @@ fn files_of_interrupted_creations_and_drops_are_removed() {
         engine.drop_table(TABLE)
     };
     let start = disk.crash(0);
-    drop((table, engine));
+    drop(table);
+    engine.abandon();
     let mut after = 0;
     loop {
         let disk = Arc::new(start.crash(0));
@@ -195,7 +196,7 @@ fn files_of_interrupted_creations_and_drops_are_removed() {
         };
         disk.cut_power(after);
         let done = change(&engine).is_ok();
-        drop(engine);
+        engine.abandon();
         let disk = Arc::new(disk.crash(after));
         let engine = open(&disk);
         assert_eq!(engine.statistics().orphan_files, 0, "after {after}");

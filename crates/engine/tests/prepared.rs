@@ -185,7 +185,8 @@ fn leave_prepared(try_to_end: bool) {
     engine.checkpoint().unwrap();
     engine.checkpoint().unwrap();
     assert_ne!(oldest_segment(), first);
-    drop((table, engine));
+    drop(table);
+    engine.abandon();
     let engine = open(&disk);
     assert_eq!(names(&engine), ["x"]);
     engine.rollback_prepared(b"x", Duration::ZERO).unwrap();

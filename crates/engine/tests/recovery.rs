@@ -412,7 +412,8 @@ fn a_crash_during_writes_and_checkpoints_keeps_every_commit() {
 fn a_log_without_a_catalogue_is_refused() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
-    drop((table, engine));
+    drop(table);
+    engine.abandon();
     disk.remove(Path::new("/data/teak.catalogue")).unwrap();
     let error = try_open(&disk).map(|_| ()).unwrap_err();
     assert!(error.is_corrupt(), "{error}");
@@ -423,7 +424,8 @@ fn a_log_without_a_catalogue_is_refused() {
 fn stray_index_files_are_removed_and_other_files_are_kept() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
-    drop((table, engine));
+    drop(table);
+    engine.abandon();
     for name in [
         "/data/db/t.x-0000abcd.teak",
         "/data/db/notes.teak",
@@ -448,7 +450,7 @@ fn a_directory_can_be_opened_only_once_at_a_time() {
         "{again}"
     );
     // A handle may still write to the log.
-    drop(engine);
+    engine.abandon();
     assert!(try_open(&disk).is_err());
     drop(table);
     open(&disk).close().unwrap();
@@ -466,7 +468,7 @@ fn a_missing_file_of_a_table_dropped_later_is_not_reported() {
     commit(&engine, |t| insert(t, &table, "k", "2").unwrap());
     drop(table);
     engine.drop_table(TABLE).unwrap();
-    drop(engine);
+    engine.abandon();
     let mut options = options();
     let heard = listening(&mut options);
     let engine = Engine::open(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();

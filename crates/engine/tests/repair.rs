@@ -109,7 +109,8 @@ fn a_repair_saves_the_rows_of_intact_pages() {
     // The table can be written, and the outcome is durable.
     let table = engine.open_table(TABLE).unwrap();
     fill(&engine, &table, 5000..5010);
-    drop((table, engine));
+    drop(table);
+    engine.abandon();
     for seed in 0..5 {
         let engine = open(&Arc::new(disk.crash(seed)));
         assert_eq!(checked_rows(&engine).len() as u64, report.rows + 10);
@@ -296,7 +297,7 @@ fn a_failed_repair_changes_nothing() {
         disk.clear_failures();
         if outcome.is_err() {
             // After an unknown outcome of the log the engine must be opened again.
-            drop(engine);
+            engine.abandon();
             let engine = open(&Arc::new(disk.crash(after)));
             let report = repair(&engine, &mut Vec::new()).unwrap();
             assert_eq!(checked_rows(&engine).len() as u64, report.rows);
@@ -326,7 +327,7 @@ fn a_crash_during_a_repair_leaves_the_old_or_the_new_table() {
         let engine = open(&disk);
         disk.cut_power(after);
         let _ = repair(&engine, &mut Vec::new());
-        drop(engine);
+        engine.abandon();
         let disk = Arc::new(disk.crash(after));
         let engine = open(&disk);
         let table = engine.open_damaged_table(TABLE).unwrap();

@@ -103,7 +103,8 @@ fn crashed() -> Arc<FaultDisk> {
     engine.flush_log().unwrap();
     let crashed = disk.crash(3);
     std::mem::forget(lost);
-    drop((table, engine));
+    drop(table);
+    engine.abandon();
     Arc::new(crashed)
 }
 
@@ -170,7 +171,8 @@ fn a_table_is_whole_without_a_restart_when_its_file_is_back() {
     assert_eq!(engine.statistics().retained_bytes, 0);
     let table = engine.open_table(TABLE).unwrap();
     commit(&engine, |t| insert(t, &table, "00099", "1").unwrap());
-    drop((table, engine));
+    drop(table);
+    engine.abandon();
     let engine = open(&Arc::new(disk.crash(5)));
     assert_eq!(count(&engine, TABLE), 30);
 }
@@ -199,7 +201,7 @@ fn several_crashes_in_a_row_lose_nothing() {
         if round % 2 == 0 {
             work_elsewhere(&engine);
         }
-        drop(engine);
+        engine.abandon();
         disk = Arc::new(disk.crash(round));
     }
     show(&disk, &path);
@@ -208,10 +210,11 @@ fn several_crashes_in_a_row_lose_nothing() {
     // It can be unavailable again.
     let table = engine.open_table(TABLE).unwrap();
     commit(&engine, |t| insert(t, &table, "00500", "1").unwrap());
-    drop((table, engine));
+    drop(table);
+    engine.abandon();
     let disk = Arc::new(disk.crash(9));
     hide(&disk, "t.by_value");
-    drop(open(&disk));
+    open(&disk).abandon();
     let disk = Arc::new(disk.crash(10));
     let engine = open(&disk);
     work_elsewhere(&engine);
@@ -274,7 +277,8 @@ fn prepared_transactions_end_while_a_table_is_unavailable() {
         insert(&mut prepared, &table, "logged", "1").unwrap();
         prepared.prepare(b"x").unwrap();
         prepared.detach();
-        drop((prepared, table, engine));
+        drop((prepared, table));
+        engine.abandon();
         let mut disk = Arc::new(disk.crash(1));
         let path = hide(&disk, "t.PRIMARY");
         let mut engine = open(&disk);
@@ -286,7 +290,7 @@ fn prepared_transactions_end_while_a_table_is_unavailable() {
         // Aborted ids are forgotten, except those that the table may contain.
         work_elsewhere(&engine);
         if restarts {
-            drop(engine);
+            engine.abandon();
             disk = Arc::new(disk.crash(2));
             engine = open(&disk);
             work_elsewhere(&engine);
@@ -295,7 +299,7 @@ fn prepared_transactions_end_while_a_table_is_unavailable() {
         let expected = if commits { 5 } else { 3 };
         assert_eq!(count(&engine, TABLE), expected, "{commits} {restarts}");
         work_elsewhere(&engine);
-        drop(engine);
+        engine.abandon();
         let engine = open(&Arc::new(disk.crash(3)));
         assert_eq!(count(&engine, TABLE), expected, "{commits} {restarts}");
     }
@@ -309,7 +313,8 @@ fn a_transaction_that_is_still_prepared_locks_its_rows() {
     insert(&mut prepared, &table, "row", "1").unwrap();
     prepared.prepare(b"x").unwrap();
     prepared.detach();
-    drop((prepared, table, engine));
+    drop((prepared, table));
+    engine.abandon();
     let disk = Arc::new(disk.crash(1));
     let path = hide(&disk, "t.PRIMARY");
     let engine = open(&disk);
@@ -356,10 +361,11 @@ fn an_unavailable_table_can_be_dropped_and_truncated() {
     assert_eq!(retained_files(&disk), 0);
     let table = engine.open_table(TABLE).unwrap();
     fill(&engine, &table, 4, "value");
-    drop((table, engine));
+    drop(table);
+    engine.abandon();
     let engine = open(&Arc::new(disk.crash(1)));
     assert_eq!(count(&engine, TABLE), 4);
-    drop(engine);
+    engine.abandon();
 
     let disk = crashed();
     hide(&disk, "t.PRIMARY");
@@ -367,7 +373,7 @@ fn an_unavailable_table_can_be_dropped_and_truncated() {
     engine.drop_table(TABLE).unwrap();
     assert_eq!(retained_files(&disk), 0);
     engine.create_table(&definition(TABLE)).unwrap();
-    drop(engine);
+    engine.abandon();
     let disk = Arc::new(disk.crash(1));
     // The file of the dropped table is back.
     show(&disk, &path);
@@ -395,7 +401,7 @@ fn messages_name_the_file_and_what_to_do() {
         text.contains("db/t is unavailable") && text.contains(name) && text.contains("whole again")
     };
     assert_eq!(heard.iter().filter(is_named).count(), 1, "{heard:?}");
-    drop(engine);
+    engine.abandon();
     let disk = Arc::new(disk.crash(1));
     show(&disk, &path);
     let (_engine, heard) = start(&disk);
@@ -419,7 +425,7 @@ fn a_full_disk_delays_the_table_and_loses_nothing() {
 fn missing_records_keep_the_table_unavailable() {
     let disk = crashed();
     let path = hide(&disk, "t.PRIMARY");
-    drop(open(&disk));
+    open(&disk).abandon();
     let disk = Arc::new(disk.crash(1));
     show(&disk, &path);
     let all = disk.list("/data".as_ref()).unwrap();
@@ -500,7 +506,8 @@ fn retained_records_may_exceed_the_memory() {
             }
         });
     }
-    drop((table, engine));
+    drop(table);
+    engine.abandon();
     let disk = Arc::new(disk.crash(1));
     let path = hide(&disk, "t.PRIMARY");
     let engine = open(&disk);

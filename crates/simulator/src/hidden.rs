@@ -39,8 +39,7 @@ impl Simulation {
             let files = paths.into_iter().map(|path| (table, name.clone(), path));
             found.extend(files);
         }
-        self.forget_handles();
-        self.engine = None;
+        self.abandon_engine();
         self.disk = disk;
         let created = self.disk.create_directories(HIDDEN.as_ref());
         created.map_err(|error| Bug(error.to_string()))?;

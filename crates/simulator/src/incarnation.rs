@@ -66,8 +66,7 @@ impl Simulation {
             1 if !faults::power_is_off(&self.disk) => {
                 self.note(|| "  the process is killed".into());
                 self.report.kills += 1;
-                self.forget_handles();
-                self.engine = None;
+                self.abandon_engine();
                 Ok(false)
             }
             _ => {
@@ -85,8 +84,7 @@ impl Simulation {
         self.disk = self.disk.crash(seed);
         self.power_loss_planned = false;
         self.find_hidden();
-        self.forget_handles();
-        self.engine = None;
+        self.abandon_engine();
     }
 
     pub(crate) fn forget_handles(&mut self) {
@@ -94,6 +92,14 @@ impl Simulation {
         self.sessions.clear();
         self.prepared.clear();
         self.handles.clear();
+    }
+
+    /// Ends the engine as if its process was killed.
+    pub(crate) fn abandon_engine(&mut self) {
+        self.forget_handles();
+        if let Some(engine) = self.engine.take() {
+            engine.abandon();
+        }
     }
 
     /// Rolls back all open transactions and closes the engine.
@@ -176,8 +182,7 @@ impl Simulation {
             Err(error) => {
                 let error = error.into_error()?;
                 self.allow("reading the recovered contents", &error)?;
-                self.forget_handles();
-                self.engine = None;
+                self.abandon_engine();
                 Ok(false)
             }
         }

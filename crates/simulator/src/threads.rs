@@ -188,7 +188,7 @@ pub fn simulate_threads(seed: u64, threads: u8) -> Result<Report, Box<Failure>> 
                 return Err(failed(bug.clone()));
             }
         }
-        drop(engine);
+        engine.abandon();
         disk = crashed;
         min = kept;
     }

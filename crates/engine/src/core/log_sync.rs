@@ -13,6 +13,8 @@ pub(crate) struct LogSyncPolicy {
     period: AtomicU64,
     /// A commit did not wait for the disk since the last deferred sync.
     is_deferred: AtomicBool,
+    /// The thread that syncs later has ended.
+    has_ended: AtomicBool,
 }
 
 fn microseconds(time: Duration) -> u64 {
@@ -25,6 +27,7 @@ impl LogSyncPolicy {
             commit_sync: AtomicBool::new(options.commit_sync),
             period: AtomicU64::new(microseconds(options.log_sync_period)),
             is_deferred: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
         }
     }
 
@@ -57,7 +60,9 @@ impl LogSyncPolicy {
         lsn: Lsn,
         waits: bool,
     ) -> StorageResult<()> {
-        if waits {
+        // Read after the record was appended: if it is false, the sync that follows
+        // the end of the thread includes the record.
+        if waits || self.has_ended.load(Ordering::Acquire) {
             return log.sync_or_revoke(lsn);
         }
         self.is_deferred.store(true, Ordering::Release);
@@ -67,6 +72,11 @@ impl LogSyncPolicy {
     /// Takes the deferred sync, to execute it. `false` if no commit has deferred one.
     pub(crate) fn take_deferred(&self) -> bool {
         self.is_deferred.swap(false, Ordering::AcqRel)
+    }
+
+    /// From now on, no sync is deferred.
+    pub(crate) fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
     }
 
     /// Defers a sync to the log thread.

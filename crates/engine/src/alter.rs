@@ -180,7 +180,6 @@ impl Alteration {
             for added in &self.added {
                 abandon_index(core, &added.index);
             }
-            core.written.remove_dropped();
             core.signals.space_available();
         }
         if !self.is_committed {

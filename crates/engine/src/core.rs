@@ -4,6 +4,7 @@
 //! Functions of other modules take only the parts that they need. Only public calls, the row path
 //! and the constructors of contexts use the whole core.
 
+pub(crate) mod aborted_load;
 pub(crate) mod budget;
 pub(crate) mod checkpoint_progress;
 pub(crate) mod checkpoint_queue;
@@ -11,7 +12,9 @@ pub(crate) mod counter_log;
 pub(crate) mod counters;
 pub(crate) mod counts;
 pub(crate) mod delays;
+pub(crate) mod file_pace;
 pub(crate) mod file_search;
+pub(crate) mod file_set;
 pub(crate) mod files;
 pub(crate) mod id_records;
 pub(crate) mod index;
@@ -37,12 +40,14 @@ pub(crate) mod work_kind;
 pub(crate) mod write_access;
 pub(crate) mod written;
 
+use self::aborted_load::AbortedLoad;
 use self::budget::Budget;
 use self::checkpoint_progress::CheckpointProgress;
 use self::checkpoint_queue::CheckpointQueue;
 use self::counter_log::CounterLog;
 use self::counts::EngineCounts;
 use self::delays::Delays;
+use self::file_set::FileSet;
 use self::files::IndexFiles;
 use self::index::Index;
 use self::log_stalls::LogStalls;
@@ -80,6 +85,7 @@ pub(crate) struct EngineCore {
     /// The position from which recovery would read the log now.
     pub replay_from: AtomicU64,
     pub transactions: TransactionSystem,
+    pub aborted: AbortedLoad,
     pub prepared: PreparedList,
     pub tables: Mutex<Tables>,
     /// Serialises table changes and the capture of the catalogue.
@@ -92,6 +98,10 @@ pub(crate) struct EngineCore {
     pub written: WrittenIndexes,
     /// The indexes with background work.
     pub work: WorkQueue,
+    /// The files that are too large for their live bytes.
+    pub too_large: FileSet,
+    /// The files of which a flush, a merge or a checkpoint has failed.
+    pub failing: FileSet,
     pub delays: Delays,
     pub budget: Budget,
     pub heap_meter: HeapMeter,

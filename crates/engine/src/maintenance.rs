@@ -22,6 +22,7 @@ pub(crate) mod delay;
 mod failed_tables;
 pub(crate) mod flusher;
 mod idle_compaction;
+mod idle_flush;
 mod idle_tables;
 pub(crate) mod log_space;
 pub(crate) mod rollback;

@@ -49,6 +49,11 @@ pub struct EngineOptions {
     pub log_segment_bytes: u64,
     /// Ranges of write ids in one log record. A longer list continues in other records.
     pub log_id_ranges_max: usize,
+    /// Bound of the ranges of aborted write ids that are registered until no file
+    /// contains their entries. From an eighth of it on, maintenance does more to
+    /// remove them; from half of it on writers are slowed, and at the bound they
+    /// stop. The newest ids, some 20,000, are not counted.
+    pub aborted_ranges_max: u64,
     /// Bound of the log's size, in bytes. A checkpoint begins at a quarter of
     /// it, writers are slowed from half of it on, and wait for a checkpoint at
     /// fifteen sixteenths.
@@ -98,6 +103,7 @@ impl EngineOptions {
             open_files: 0,
             log_segment_bytes: 64 * MIB,
             log_id_ranges_max: 1 << 16,
+            aborted_ranges_max: 1 << 20,
             log_bytes_max: 1024 * MIB,
             background_threads: std::thread::available_parallelism().map_or(2, usize::from),
             checkpoint_period: Duration::from_secs(60),

@@ -26,6 +26,7 @@ use self::orphans::settle_orphans;
 use self::replay::Replay;
 use crate::catalogue::{CATALOGUE_FILE, Catalogue, read_catalogue, write_catalogue};
 use crate::core::EngineCore;
+use crate::core::aborted_load::AbortedLoad;
 use crate::core::budget::Budget;
 use crate::core::checkpoint_queue::CheckpointQueue;
 use crate::core::files::{IndexFiles, make_directory};
@@ -175,6 +176,7 @@ fn into_core(
         counter_log: Default::default(),
         replay_from: AtomicU64::new(replay_from),
         transactions,
+        aborted: AbortedLoad::new(options.aborted_ranges_max),
         prepared: Default::default(),
         tables: Mutex::new(replay.tables),
         table_changes: Mutex::new(()),
@@ -183,6 +185,8 @@ fn into_core(
         unlogged_ids: UnloggedIds::default(),
         written: WrittenIndexes::new(replay.written),
         work: Default::default(),
+        too_large: Default::default(),
+        failing: Default::default(),
         delays: Default::default(),
         budget: replay.budget,
         heap_meter: Default::default(),

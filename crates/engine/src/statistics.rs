@@ -140,6 +140,8 @@ pub struct EngineStatistics {
     pub delays_runs: DelayCounts,
     /// Delays of writers because of the length of the log.
     pub delays_log: DelayCounts,
+    /// Delays of writers because of the number of aborted write ids.
+    pub delays_aborted: DelayCounts,
     /// Maximum number of runs above the data of one part of an index.
     pub child_runs_max: u64,
     /// Lock requests that had to wait. *Count.*
@@ -197,6 +199,10 @@ pub struct EngineStatistics {
     pub recovered_records: u64,
     /// Aborted write ids whose entries are not yet removed by merges.
     pub aborted_ids: u64,
+    /// Ranges of these ids, without those among the newest ids.
+    pub aborted_ranges: u64,
+    /// The number of such ranges at which writers stop.
+    pub aborted_ranges_limit: u64,
     /// Tables that cannot be used until their files can be read.
     pub unavailable_tables: u64,
     /// Tables that refuse writes because a file of them fails.
@@ -218,6 +224,7 @@ impl EngineStatistics {
             DelayCause::Debt => self.delays_debt,
             DelayCause::Runs => self.delays_runs,
             DelayCause::Log => self.delays_log,
+            DelayCause::Aborted => self.delays_aborted,
         }
     }
 }
@@ -309,8 +316,8 @@ impl Engine {
         statistics.log_bytes_used = used.bytes;
         statistics.log_bytes_limit = used.bytes_max;
         let stalls = &self.core.log_stalls;
-        statistics.log_slowdowns = stalls.slowdowns.read().count();
-        statistics.log_stops = stalls.stops.read().count();
+        statistics.log_slowdowns = load(&stalls.slowdowns);
+        statistics.log_stops = self.core.delays.counts(DelayCause::Log).stops;
         let stopped = stalls.stopped().as_micros();
         statistics.log_stop_microseconds = u64::try_from(stopped).unwrap_or(u64::MAX);
         statistics.log_commits = load(&counts.log_commits);
@@ -334,6 +341,7 @@ impl Engine {
         statistics.delays_debt = delays.counts(DelayCause::Debt);
         statistics.delays_runs = delays.counts(DelayCause::Runs);
         statistics.delays_log = delays.counts(DelayCause::Log);
+        statistics.delays_aborted = delays.counts(DelayCause::Aborted);
         for cause in DelayCause::ALL {
             let counts = statistics.delays(cause);
             statistics.writer_stalls += counts.times.count();
@@ -368,6 +376,8 @@ impl Engine {
         statistics.write_id_pieces = ids.pieces;
         statistics.next_write_id = transactions.ids().next().0;
         statistics.aborted_ids = ids.aborted;
+        statistics.aborted_ranges = ids.aborted_ranges;
+        statistics.aborted_ranges_limit = self.core.options.aborted_ranges_max;
         let retained = &self.core.retained;
         statistics.unavailable_tables = retained.unavailable_tables();
         statistics.read_only_tables = load(&retained.read_only_tables);

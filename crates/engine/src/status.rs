@@ -195,6 +195,7 @@ fn latency(out: &mut String, core: &EngineCore, s: &EngineStatistics) -> fmt::Re
         ("delays by debt", s.delays_debt.times),
         ("delays by runs", s.delays_runs.times),
         ("delays by log", s.delays_log.times),
+        ("delays by aborted ids", s.delays_aborted.times),
         ("waits for log buffer", log.space_waits),
         ("log segment changes", log.rolls),
         ("log syncs", log.sync_times),
@@ -232,8 +233,14 @@ fn transactions(out: &mut String, s: &EngineStatistics) -> fmt::Result {
     )?;
     writeln!(
         out,
-        "lock waits {}, timeouts {}, deadlocks {}, snapshot conflicts {}, aborted write ids {}",
-        s.lock_waits, s.lock_timeouts, s.deadlocks, s.snapshot_conflicts, s.aborted_ids
+        "lock waits {}, timeouts {}, deadlocks {}, snapshot conflicts {}, aborted write ids {} in {} of {} ranges",
+        s.lock_waits,
+        s.lock_timeouts,
+        s.deadlocks,
+        s.snapshot_conflicts,
+        s.aborted_ids,
+        s.aborted_ranges,
+        s.aborted_ranges_limit
     )?;
     writeln!(
         out,

@@ -484,7 +484,6 @@ fn abandon(core: &EngineCore, table: &Table) {
             abandon_index(core, index);
         }
     }
-    core.written.remove_dropped();
     core.signals.space_available();
 }
 

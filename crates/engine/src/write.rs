@@ -27,7 +27,6 @@ use self::writer::RowWriter;
 use crate::error::EngineResult;
 use crate::index_number::IndexNumber;
 use crate::maintenance::admission::{admit, must_admit};
-use crate::maintenance::log_space;
 use crate::table_handle::TableHandle;
 use crate::transaction::EngineTransaction;
 use teak_base::Operation;
@@ -181,10 +180,9 @@ impl EngineTransaction {
         let indexes = table.indexes()?;
         let must_admit = must_admit(context, &indexes);
         if must_admit {
-            admit(context, self.handle(), &indexes, self.lock_timeout)?;
-        }
-        if log_space::is_slow(&self.core) {
-            log_space::slow_down(&self.core, self.handle())?;
+            let has_written = self.has_writes();
+            let timeout = self.lock_timeout;
+            admit(context, self.handle(), &indexes, timeout, has_written)?;
         }
         self.report_bytes = self.core.budget.report_bytes(must_admit);
         self.admitted_to.push(table.table.id);

@@ -11,8 +11,10 @@ mod common;
 
 use common::*;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 use teak_disk::{Disk, MemoryDisk};
-use teak_engine::{Engine, EngineOptions, TableHandle};
+use teak_engine::{Engine, EngineError, EngineOptions, TableHandle, WaitError};
 
 fn busy_options() -> EngineOptions {
     let mut options = options();
@@ -42,7 +44,8 @@ fn flush_active(engine: &Engine, table: &TableHandle, prefix: &str, rows: u64) {
 fn stay_busy(engine: &Engine, table: &TableHandle, passes: usize) {
     for n in 0..passes {
         commit(engine, |t| {
-            insert(t, table, &format!("busy{n:05}"), "1").unwrap();
+            let key = format!("busy{:020}-{n}", engine.log_end().0);
+            insert(t, table, &key, "1").unwrap();
         });
         engine.run_maintenance().unwrap();
     }
@@ -64,7 +67,7 @@ fn aborted_ids_are_forgotten_on_a_busy_server() {
     assert_eq!(engine.statistics().aborted_ids, 0);
     assert_eq!(rows(&engine, &table), expected);
     drop((table, busy));
-    drop(engine);
+    engine.abandon();
     let engine = open_busy(&disk);
     let table = engine.open_table(TABLE).unwrap();
     assert_eq!(rows(&engine, &table), expected);
@@ -81,7 +84,7 @@ fn aborted_ids_are_forgotten_although_tables_are_closed() {
         flush_active(&engine, &table, "row", 100);
     }
     engine.checkpoint().unwrap();
-    drop(engine);
+    engine.abandon();
     // Only one table is opened.
     let engine = open_busy(&disk);
     engine.create_table(&definition("./db/busy")).unwrap();
@@ -93,4 +96,159 @@ fn aborted_ids_are_forgotten_although_tables_are_closed() {
         let table = engine.open_table(name).unwrap();
         assert_eq!(rows(&engine, &table).len(), 100);
     }
+}
+
+/// Rolls back many statements, so that their ids are as many ranges. `retries`:
+/// continues after a timeout.
+fn roll_back_often(
+    engine: &Engine,
+    table: &TableHandle,
+    count: usize,
+    retries: bool,
+) -> Result<(), EngineError> {
+    for n in 0..count {
+        let write = |kind: &str| {
+            let mut transaction = begin(engine);
+            insert(&mut transaction, table, &format!("{n:07}{kind}"), "1")?;
+            if kind == "kept" {
+                return transaction.commit();
+            }
+            transaction.rollback();
+            Ok(())
+        };
+        for kind in ["kept", "undone"] {
+            while let Err(error) = write(kind) {
+                if !retries || !is_timeout::<()>(Err(error.clone())) {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn few_ranges() -> EngineOptions {
+    let mut options = busy_options();
+    options.cache_bytes = 64 << 20;
+    options.background_threads = 1;
+    options.aborted_ranges_max = 512;
+    options.commit_sync = false;
+    options.lock_timeout = Duration::from_secs(1);
+    options
+}
+
+#[test]
+fn writers_stop_at_the_bound_until_ids_are_forgotten() {
+    let engine = Engine::open(Arc::new(MemoryDisk::new()), few_ranges()).unwrap();
+    engine.create_table(&definition(TABLE)).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    // It needs the ids of all later statements.
+    let mut old = begin(&engine);
+    insert(&mut old, &table, "old", "1").unwrap();
+    let found = thread::scope(|scope| {
+        let (engine, table) = (&engine, &table);
+        let writer = scope.spawn(move || roll_back_often(engine, table, 12_000, true));
+        let give_up = Instant::now() + Duration::from_secs(300);
+        let stopped = || engine.statistics().delays_aborted.stopped_now > 0;
+        while !stopped() && !writer.is_finished() {
+            assert!(Instant::now() < give_up);
+            thread::sleep(Duration::from_millis(5));
+        }
+        let found = engine.statistics();
+        old.rollback();
+        writer.join().unwrap().unwrap();
+        found
+    });
+    assert!(found.delays_aborted.stops > 0, "the bound stops no writer");
+    // Some chunks of ids are counted at a time.
+    let slack = 16_384;
+    let (ranges, bound) = (found.aborted_ranges, found.aborted_ranges_limit);
+    assert!((bound..bound + slack).contains(&ranges), "{ranges}");
+    assert!(engine.status_text().contains("of 512 ranges"));
+}
+
+#[test]
+fn a_stopped_writer_fails_after_its_timeout() {
+    let mut options = few_ranges();
+    options.lock_timeout = Duration::from_millis(100);
+    let heard = listening(&mut options);
+    let engine = Engine::open(Arc::new(MemoryDisk::new()), options).unwrap();
+    engine.create_table(&definition(TABLE)).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    let mut old = begin(&engine);
+    insert(&mut old, &table, "old", "1").unwrap();
+    let error = roll_back_often(&engine, &table, 12_000, false).unwrap_err();
+    let expected = WaitError::Timeout;
+    assert!(
+        matches!(error, EngineError::Wait(found) if found == expected),
+        "{error}"
+    );
+    let heard = heard.lock().unwrap();
+    let is_warning = |text: &String| text.contains("ranges of write ids of rolled back");
+    assert!(heard.iter().any(is_warning), "{heard:?}");
+}
+
+/// Ids of rolled back statements in many tables that no statement uses again.
+#[test]
+fn ids_of_closed_tables_are_forgotten_in_the_background() {
+    const TABLES: usize = 5;
+    let disk = Arc::new(MemoryDisk::new());
+    let engine = open_busy(&disk);
+    for n in 0..TABLES {
+        let name = format!("./db/t{n}");
+        engine.create_table(&definition(&name)).unwrap();
+        flush_active(&engine, &engine.open_table(&name).unwrap(), "row", 20);
+    }
+    engine.checkpoint().unwrap();
+    engine.abandon();
+    let mut options = few_ranges();
+    options.table_idle_period = Duration::from_millis(50);
+    let engine = Engine::open(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    assert_eq!(engine.statistics().open_tables, 0);
+    assert!(engine.statistics().aborted_ids >= TABLES as u64);
+    let give_up = Instant::now() + Duration::from_secs(300);
+    while engine.statistics().aborted_ids > 0 {
+        assert!(
+            Instant::now() < give_up,
+            "{}",
+            engine.statistics().aborted_ids
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+    for n in 0..TABLES {
+        let table = engine.open_table(&format!("./db/t{n}")).unwrap();
+        assert_eq!(rows(&engine, &table).len(), 20);
+    }
+}
+
+/// A table that cannot be opened needs only the ids that existed before.
+#[test]
+fn a_damaged_closed_table_does_not_hold_back_later_ids() {
+    let disk = Arc::new(MemoryDisk::new());
+    let engine = open_busy(&disk);
+    for name in ["./db/bad", "./db/good"] {
+        engine.create_table(&definition(name)).unwrap();
+        flush_active(&engine, &engine.open_table(name).unwrap(), "row", 50);
+    }
+    engine.close().unwrap();
+    let engine = open_busy(&disk);
+    let before = engine.statistics().aborted_ids;
+    assert!(before > 0);
+    let path = engine.index_paths("./db/bad").unwrap().remove(0);
+    let aside = path.with_extension("aside");
+    disk.rename(&path, &aside).unwrap();
+    let good = engine.open_table("./db/good").unwrap();
+    for round in 0..4 {
+        stay_busy(&engine, &good, 20);
+        flush_active(&engine, &good, &format!("{round}-"), 50);
+    }
+    stay_busy(&engine, &good, 100);
+    let after = engine.statistics().aborted_ids;
+    assert!(after <= before, "{after} of {before}");
+    // It is whole again.
+    disk.rename(&aside, &path).unwrap();
+    stay_busy(&engine, &good, 100);
+    assert_eq!(engine.statistics().aborted_ids, 0);
+    let bad = engine.open_table("./db/bad").unwrap();
+    assert_eq!(rows(&engine, &bad).len(), 50);
 }

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use teak_disk::MemoryDisk;
-use teak_engine::{Engine, EngineError, EngineOptions, TableHandle, TransactionHandle, WaitError};
+use teak_engine::{
+    Engine, EngineError, EngineOptions, ReadMode, TableHandle, TransactionHandle, WaitError,
+};
 use teak_testing::GateDisk;
 
 /// A part of the paths of index files only.
@@ -117,4 +119,67 @@ fn a_writer_of_an_engine_without_threads_runs_the_checkpoint() {
     let found = engine.statistics();
     assert!(found.log_bytes_used <= found.log_bytes_limit);
     assert!(found.log_stops > 0 && found.checkpoints > 0);
+}
+
+/// Fills the log while checkpoints wait, until a writer is stopped.
+fn while_stopped(
+    disk: &GateDisk,
+    engine: &Engine,
+    table: &TableHandle,
+    check: impl FnOnce() + Send,
+) {
+    disk.hold_syncs(INDEX_FILES);
+    thread::scope(|scope| {
+        let writer = scope.spawn(move || write_rows(engine, table, 0, 6000));
+        while engine.statistics().delays_log.stopped_now == 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        check();
+        disk.open_gate(INDEX_FILES);
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_stopped_transaction_holds_no_row_lock() {
+    let disk = gated();
+    let mut options = small_log();
+    options.lock_timeout = Duration::from_secs(60);
+    let (engine, table) = open_with(&disk, options);
+    commit(&engine, |t| insert(t, &table, "row", "1").unwrap());
+    while_stopped(&disk, &engine, &table, || {
+        thread::scope(|scope| {
+            let (engine, table) = (&engine, &table);
+            let locking = scope.spawn(move || {
+                let mut writer = begin(engine);
+                let found = try_scan(&mut writer, table, 0, ReadMode::Exclusive);
+                found.map(|rows| rows.len())
+            });
+            while engine.statistics().delays_log.stopped_now < 2 {
+                if locking.is_finished() {
+                    disk.open_gate(INDEX_FILES);
+                    panic!("it has locked rows");
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(engine.statistics().row_locks, 0);
+            disk.open_gate(INDEX_FILES);
+            assert!(locking.join().unwrap().is_ok());
+        });
+    });
+}
+
+#[test]
+fn a_full_log_does_not_concern_temporary_tables() {
+    let disk = gated();
+    let (engine, table) = open_with(&disk, small_log());
+    let name = "#temporary-1-2-3";
+    engine.create_temporary_table(&definition(name)).unwrap();
+    let temporary = engine.open_table(name).unwrap();
+    while_stopped(&disk, &engine, &table, || {
+        let before = engine.statistics().delays_log.times.count();
+        commit(&engine, |t| insert(t, &temporary, "a", "1").unwrap());
+        let after = engine.statistics().delays_log;
+        assert_eq!((after.times.count(), after.stopped_now), (before, 1));
+    });
 }

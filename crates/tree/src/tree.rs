@@ -244,6 +244,15 @@ impl Tree {
             .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
+    /// The oldest unsettled write id in the memtables.
+    #[must_use]
+    pub fn oldest_memtable_write_id(&self) -> Option<WriteId> {
+        let version = self.load_version();
+        let memtables = version.memtables();
+        let ids = memtables.filter_map(|slot| slot.memtable.write_id_range());
+        ids.map(|(oldest, _)| oldest).min()
+    }
+
     /// Whether a memtable or run may contain entries with unsettled write ids from `min` to `max`.
     #[must_use]
     pub fn may_hold(&self, min: WriteId, max: WriteId) -> bool {

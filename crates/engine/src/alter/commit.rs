@@ -61,7 +61,6 @@ impl Alteration {
         let is_repair = |(one, _): &(Self, AlterationPlan)| one.repair.is_some();
         let is_repair = alterations.iter().any(is_repair);
         let dropped = log_and_install(&core, &mut alterations)?;
-        core.written.remove_dropped();
         core.signals.space_available();
         core.signals.wake_flushers();
         match is_repair {

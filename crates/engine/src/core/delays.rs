@@ -15,11 +15,19 @@ pub enum DelayCause {
     Runs,
     /// The log is too long.
     Log,
+    /// Too many ranges of aborted write ids are registered.
+    Aborted,
 }
 
 impl DelayCause {
     /// All causes.
-    pub const ALL: [Self; 4] = [Self::Memory, Self::Debt, Self::Runs, Self::Log];
+    pub const ALL: [Self; 5] = [
+        Self::Memory,
+        Self::Debt,
+        Self::Runs,
+        Self::Log,
+        Self::Aborted,
+    ];
 
     /// The name in reports.
     #[must_use]
@@ -29,6 +37,7 @@ impl DelayCause {
             Self::Debt => "debt",
             Self::Runs => "runs",
             Self::Log => "log",
+            Self::Aborted => "aborted ids",
         }
     }
 }
@@ -53,16 +62,17 @@ struct Counters {
 
 /// The delays of all writers.
 #[derive(Debug, Default)]
-pub(crate) struct Delays([Counters; 4]);
+pub(crate) struct Delays([Counters; 5]);
 
 impl Delays {
     fn of(&self, cause: DelayCause) -> &Counters {
-        let [memory, debt, runs, log] = &self.0;
+        let [memory, debt, runs, log, aborted] = &self.0;
         match cause {
             DelayCause::Memory => memory,
             DelayCause::Debt => debt,
             DelayCause::Runs => runs,
             DelayCause::Log => log,
+            DelayCause::Aborted => aborted,
         }
     }
 

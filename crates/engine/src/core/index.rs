@@ -23,8 +23,6 @@ pub(crate) struct Index {
     pub access: WriteAccess,
     /// Dropped or replaced: no more background work.
     pub dropped: AtomicBool,
-    /// The file is too large for its live bytes.
-    pub space_due: AtomicBool,
     /// The log records that its file lacks are in a file of their own, so the log is not kept for it.
     log_retained: AtomicBool,
     /// Recovery skips log records before this position because the file contains their effects.
@@ -55,7 +53,6 @@ impl Index {
             registered: AtomicBool::new(false),
             access: WriteAccess::default(),
             dropped: AtomicBool::new(false),
-            space_due: AtomicBool::new(false),
             log_retained: AtomicBool::new(false),
             replay_from: tree.flushed_lsn(),
             created_at: AtomicU64::new(0),

@@ -28,9 +28,16 @@ pub(crate) struct IndexLoad {
     is_runs: AtomicBool,
 }
 
+/// The pressure of the runs of a child.
+fn run_pressure(run_load: f64) -> f64 {
+    (run_load - RUN_LOAD_SLOW) / (RUN_LOAD_STOP - RUN_LOAD_SLOW)
+}
+
+/// The pressure of due bytes in an index with `merge_bytes`.
 // Byte counts of one index are below 2^53.
 #[allow(clippy::cast_precision_loss)]
-fn debt_pressure(due_bytes: u64, slow_at: u64) -> f64 {
+fn debt_pressure(due_bytes: u64, merge_bytes: u64, debt_bytes_min: u64) -> f64 {
+    let slow_at = debt_bytes_min.max(merge_bytes / DEBT_SHARE);
     due_bytes as f64 / slow_at.max(1) as f64 - 1.0
 }
 
@@ -42,9 +49,8 @@ impl IndexLoad {
         let in_memory = tree.memtable_bytes() + tree.frozen_bytes();
         self.pacer
             .report(now, tree.written_bytes(), backlog.upper_bytes + in_memory);
-        let runs = (backlog.run_load - RUN_LOAD_SLOW) / (RUN_LOAD_STOP - RUN_LOAD_SLOW);
-        let slow_at = debt_bytes_min.max(backlog.merge_bytes / DEBT_SHARE);
-        let debt = debt_pressure(backlog.due_bytes, slow_at);
+        let runs = run_pressure(backlog.run_load);
+        let debt = debt_pressure(backlog.due_bytes, backlog.merge_bytes, debt_bytes_min);
         self.is_runs.store(runs >= debt, Ordering::Relaxed);
         let pressure = runs.max(debt).clamp(0.0, 1.0);
         self.pressure.store(pressure.to_bits(), Ordering::Relaxed);
@@ -58,6 +64,32 @@ impl IndexLoad {
         match self.is_runs.load(Ordering::Relaxed) {
             true => DelayCause::Runs,
             false => DelayCause::Debt,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn writers_are_slowed_from_the_trigger_of_the_debt_and_stop_at_twice_as_much() {
+        // The minimum; an eighth of a large index.
+        for (merge_bytes, slow_at) in [(0, 256), (1024 * MIB, 256), (8192 * MIB, 1024)] {
+            for (halves, expected) in [(1, -0.5), (2, 0.0), (3, 0.5), (4, 1.0)] {
+                let due_bytes = slow_at * MIB / 2 * halves;
+                let found = debt_pressure(due_bytes, merge_bytes, 256 * MIB);
+                assert!((found - expected).abs() < 1e-9, "{halves}: {found}");
+            }
+        }
+    }
+
+    #[test]
+    fn writers_are_slowed_from_one_and_a_half_times_the_runs_and_stop_at_twice() {
+        for (load, expected) in [(1.0, -1.0), (1.5, 0.0), (1.75, 0.5), (2.0, 1.0)] {
+            assert!((run_pressure(load) - expected).abs() < 1e-9);
         }
     }
 }

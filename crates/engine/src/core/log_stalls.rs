@@ -1,43 +1,26 @@
-//! The pace of writers while the log is long, and counts of their waits.
+//! The pressure of the log's size on writers, and counts of their waits.
 
+use super::pacer::Pacer;
 use parking_lot::Mutex;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
-use teak_base::latency::Histogram;
 use teak_write_ahead_log::LogUse;
 
 /// Writers are slowed from this share of the bound on.
 const SLOW_SHARE: u64 = 2;
 
-/// Scale of the pace, in bytes per second. Half of it is the pace half way between
-/// the start of the slowdown and the stop.
-const PACE_BYTES: u64 = 32 << 20;
-
-/// The slowest pace, in bytes per second. If the log still grows, writers stop.
-const PACE_BYTES_MIN: u64 = 64 << 10;
-
-/// Bytes that accumulate while no thread writes, as a time at the pace.
-const BURST: Duration = Duration::from_millis(50);
-
-/// Microseconds of a second.
-const MICROSECONDS: u64 = 1_000_000;
-
-/// The part of the log that writers may have written by now.
-#[derive(Debug)]
-struct Pace {
-    /// The log position that writers may reach.
-    allowed: u64,
-    at: Instant,
-}
+/// They stop so much before the log refuses row records, as a share of the bound:
+/// a transaction should stop before it locks rows.
+const STOP_MARGIN: u64 = 64;
 
 /// Waits of writers for a shorter log.
 #[derive(Debug, Default)]
 pub(crate) struct LogStalls {
-    pace: Mutex<Option<Pace>>,
+    /// Measures how fast rounds of checkpoints trim the log.
+    pub pacer: Pacer,
     stop: Mutex<Stop>,
-    /// Times by which writers were slowed.
-    pub slowdowns: Histogram,
-    /// Times that writers were stopped.
-    pub stops: Histogram,
+    /// Number of times that writers were slowed and not stopped.
+    pub slowdowns: AtomicU64,
 }
 
 /// Writers that are stopped now.
@@ -48,22 +31,13 @@ struct Stop {
     total: Duration,
 }
 
-/// The bytes per second that may be appended: falls smoothly from no limit at
-/// the start of the slowdown to the minimum at the stop.
-fn pace(log: LogUse) -> Option<u64> {
-    let slow = log.bytes_max / SLOW_SHARE;
-    let excess = log.bytes.checked_sub(slow).filter(|excess| *excess > 0)?;
-    let span = log.stop_bytes.saturating_sub(slow).max(1);
-    let rest = span.saturating_sub(excess);
-    // PACE_BYTES * (1 - x)^2 / x, where x is the used part of the span.
-    let parts = u128::from(rest) * u128::from(rest) / u128::from(excess).max(1);
-    let pace = u128::from(PACE_BYTES) * parts / u128::from(span);
-    Some(u64::try_from(pace).unwrap_or(u64::MAX).max(PACE_BYTES_MIN))
-}
-
-fn bytes_in(time: Duration, pace: u64) -> u64 {
-    let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    pace.saturating_mul(microseconds) / MICROSECONDS
+/// The part of the log that recovery no longer needs, at a moment of a round of
+/// checkpoints.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TrimProgress {
+    pub at: Instant,
+    /// The log position from which recovery reads.
+    pub position: u64,
 }
 
 impl LogStalls {
@@ -73,24 +47,31 @@ impl LogStalls {
         log.bytes > log.bytes_max / SLOW_SHARE
     }
 
-    /// How long a writer has to wait now, so that all writers together keep the
-    /// pace. `end` is the end of the log.
-    pub(crate) fn delay(&self, log: LogUse, end: u64, now: Instant) -> Duration {
-        let mut state = self.pace.lock();
-        let Some(pace) = pace(log) else {
-            *state = None;
-            return Duration::ZERO;
-        };
-        let state = state.get_or_insert(Pace {
-            allowed: end,
-            at: now,
-        });
-        let passed = now.saturating_duration_since(state.at);
-        let allowed = state.allowed.saturating_add(bytes_in(passed, pace));
-        state.allowed = allowed.min(end.saturating_add(bytes_in(BURST, pace)));
-        state.at = now;
-        let missing = end.saturating_sub(state.allowed);
-        Duration::from_micros(missing.saturating_mul(MICROSECONDS) / pace)
+    /// The pressure on writers: zero where the slowdown begins, one at the stop.
+    // Byte counts of a log are below 2^53.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn pressure(log: LogUse) -> f64 {
+        let slow = log.bytes_max / SLOW_SHARE;
+        let stop = log.stop_bytes.saturating_sub(log.bytes_max / STOP_MARGIN);
+        let excess = log.bytes.saturating_sub(slow) as f64;
+        excess / stop.saturating_sub(slow).max(1) as f64
+    }
+
+    /// Reports that the log was trimmed by checkpoints, from one moment to
+    /// another. A trim of less than `bytes_min` says little about the speed of
+    /// checkpoints, unless the log is long.
+    pub(crate) fn report_trim(
+        &self,
+        from: TrimProgress,
+        to: TrimProgress,
+        log: LogUse,
+        bytes_min: u64,
+    ) {
+        let bytes = to.position.saturating_sub(from.position);
+        if bytes >= bytes_min || Self::is_slow(log) {
+            let time = to.at.saturating_duration_since(from.at);
+            self.pacer.measure(bytes, time);
+        }
     }
 
     /// A writer stops. Returns whether it is the first one.
@@ -138,45 +119,57 @@ mod tests {
     }
 
     #[test]
-    fn the_pace_falls_smoothly_to_the_minimum() {
-        assert_eq!(pace(log(512 * MIB)), None);
-        let mut before = u64::MAX;
-        for used in 513..960 {
-            let now = pace(log(used * MIB)).unwrap_or(u64::MAX);
-            assert!(now <= before, "at {used} MiB");
-            before = now;
+    fn the_pressure_grows_from_the_slowdown_to_the_stop() {
+        let expected = [
+            (0, 0.0),
+            (512, 0.0),
+            (620, 0.25),
+            (728, 0.5),
+            (944, 1.0),
+            (1160, 1.5),
+        ];
+        for (bytes, pressure) in expected {
+            let found = LogStalls::pressure(log(bytes * MIB));
+            assert!((found - pressure).abs() < 1e-9, "at {bytes} MiB: {found}");
         }
-        assert_eq!(pace(log(736 * MIB)), Some(PACE_BYTES / 2));
-        assert_eq!(pace(log(960 * MIB)), Some(PACE_BYTES_MIN));
-        assert_eq!(pace(log(2000 * MIB)), Some(PACE_BYTES_MIN));
     }
 
     #[test]
     fn a_log_without_a_bound_slows_no_writer() {
         let unbounded = LogUse::new(u64::MAX / 4, u64::MAX, u64::MAX);
         assert!(!LogStalls::is_slow(unbounded));
-        assert_eq!(pace(unbounded), None);
+        assert!(LogStalls::pressure(unbounded) <= 0.0);
     }
 
     #[test]
-    fn writers_wait_until_the_pace_has_caught_up() {
+    fn the_pace_is_the_speed_of_checkpoints() {
         let stalls = LogStalls::default();
-        let now = Instant::now();
-        let used = log(736 * MIB);
-        assert_eq!(stalls.delay(used, 0, now), Duration::ZERO);
-        // A second at 16 MiB/s.
-        let delay = stalls.delay(used, 16 * MIB, now);
-        assert_eq!(delay, Duration::from_secs(1));
-        let later = now + Duration::from_millis(400);
-        assert_eq!(
-            stalls.delay(used, 16 * MIB, later),
-            Duration::from_millis(600)
-        );
-        let later = now + Duration::from_secs(10);
-        assert_eq!(stalls.delay(used, 16 * MIB, later), Duration::ZERO);
-        // Time without writes allows only a small burst.
-        let delay = stalls.delay(used, 32 * MIB, later);
-        assert_eq!(delay, Duration::from_secs(1) - BURST);
+        let start = Instant::now();
+        let trim = |seconds, bytes| TrimProgress {
+            at: start + Duration::from_secs(seconds),
+            position: bytes,
+        };
+        let report = |bytes, used| {
+            stalls.report_trim(trim(0, 0), trim(4, bytes), log(used), 32 * MIB);
+        };
+        // The time that a writer waits after 8 MiB were written.
+        let wait = || {
+            let now = Instant::now();
+            let first = stalls.pacer.turn(now, 0, 2.0 / 3.0);
+            stalls.pacer.turn(first, 8 * MIB, 2.0 / 3.0) - first
+        };
+        let is_near = |milliseconds| {
+            let expected = Duration::from_millis(milliseconds);
+            wait().abs_diff(expected) < Duration::from_millis(1)
+        };
+        report(160 * MIB, 700 * MIB);
+        assert!(is_near(200));
+        // Nothing was to be trimmed.
+        report(MIB, 100 * MIB);
+        assert!(is_near(200));
+        // Checkpoints fail: half of the speed before.
+        report(0, 700 * MIB);
+        assert!(is_near(400));
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! The state that maintenance keeps between two passes.
 
+use super::file_pace::FilePace;
 use super::index::Index;
 use super::retry::Retry;
 use super::table::Table;
 use super::tables::Slot;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
-use teak_base::{Lsn, WriteId, WriteIdRanges};
+use teak_base::{FileId, Lsn, WriteId, WriteIdRanges};
 use teak_transactions::TransactionId;
 
 /// Guarded by the mutex that allows one round of checkpoints at a time.
@@ -33,6 +35,11 @@ pub(crate) struct IdleSweep {
     /// The log's end, and since when it has not changed.
     pub log_end: Lsn,
     pub quiet_since: Instant,
+    /// Unused tables that must be flushed before they can be closed.
+    pub waiting: BTreeMap<u64, Slot>,
+    /// The one of these tables that was flushed last.
+    pub flushed: u64,
+    pub pace: FilePace,
 }
 
 impl Default for IdleSweep {
@@ -43,6 +50,9 @@ impl Default for IdleSweep {
             is_urgent: false,
             log_end: Lsn(0),
             quiet_since: Instant::now(),
+            waiting: BTreeMap::new(),
+            flushed: 0,
+            pace: FilePace::new(Instant::now()),
         }
     }
 }
@@ -76,10 +86,17 @@ pub(crate) struct Forgettable {
 pub(crate) struct SettlingState {
     /// Ids below are being settled.
     pub goal: WriteId,
-    /// The indexes that may contain unsettled ids below the goal.
+    /// The goal of the sweep before.
+    pub previous_goal: WriteId,
+    pub is_sweeping: bool,
+    /// The table that this sweep has examined last.
+    pub last: Option<u64>,
+    /// Indexes of this table that may contain unsettled ids below the goal.
     pub indexes: Vec<Arc<Index>>,
     /// Passes to wait.
     pub paused: u32,
+    /// Files that should be made durable, because their ids were settled.
+    pub settled: BTreeSet<FileId>,
 }
 
 impl Default for MaintenanceState {

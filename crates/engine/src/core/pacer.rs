@@ -48,6 +48,8 @@ struct State {
     charged: u64,
     /// The last turn, and the time at which it was given.
     turn: Option<(Instant, Instant)>,
+    /// The rate that was measured otherwise, in bytes per second.
+    measured: Option<f64>,
 }
 
 /// Measures how fast bytes are retired, and gives the writers their turns.
@@ -66,7 +68,7 @@ impl State {
         let (Some((first, before)), Some((last, after))) =
             (self.reports.front(), self.reports.back())
         else {
-            return RATE_UNKNOWN;
+            return self.measured.unwrap_or(RATE_UNKNOWN);
         };
         let time = last.saturating_duration_since(*first);
         if time < REPORT_INTERVAL {
@@ -94,6 +96,19 @@ impl Pacer {
         {
             state.reports.pop_front();
         }
+    }
+
+    /// Reports that work of some time has retired bytes at its end. For work that
+    /// runs rarely: the time between two pieces of work says nothing about its
+    /// speed. The rate is the average of this measurement and the rate before.
+    pub(crate) fn measure(&self, retired: u64, time: Duration) {
+        if time.is_zero() {
+            return;
+        }
+        let rate = as_float(retired) / time.as_secs_f64();
+        let mut state = self.0.lock();
+        let before = state.measured.unwrap_or(rate);
+        state.measured = Some(f64::midpoint(rate, before));
     }
 
     /// The time until which a writer must wait under a pressure between zero and

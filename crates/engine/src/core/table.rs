@@ -194,6 +194,11 @@ impl Table {
         self.is_used.swap(false, Ordering::Relaxed)
     }
 
+    /// Whether the table was used since the last call of [`Table::take_use`].
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn has_handles(&self) -> bool {
         self.handles.load(Ordering::Acquire) > 0
     }

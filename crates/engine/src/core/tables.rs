@@ -11,7 +11,7 @@ use std::ops::{Bound, Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::{CommitSequence, FileId};
+use teak_base::{CommitSequence, FileId, WriteIdRange};
 use teak_tree::Tree;
 
 /// The table id under which the instance's own counters are logged.
@@ -51,6 +51,9 @@ pub(crate) struct TableState {
     pub entry: SharedEntry,
     pub counters: Arc<TableCounters>,
     pub slot: Slot,
+    /// The files could not be opened in the background: the write ids that they
+    /// may contain. Holds until the table was open.
+    pub unreadable: Option<WriteIdRange>,
 }
 
 /// All tables.
@@ -110,6 +113,7 @@ impl Tables {
             entry: SharedEntry(Arc::new(entry)),
             counters,
             slot,
+            unreadable: None,
         };
         self.by_id.insert(state.entry.id, state);
     }

@@ -1,31 +1,29 @@
 //! The indexes that were written since they were opened.
 //!
 //! Background work uses only this list: all other indexes have empty memtables
-//! and need no checkpoint.
+//! and need no checkpoint. It is in the order of files, so that work on all
+//! indexes can be done in steps.
 
 use super::index::Index;
 use super::work::WorkQueue;
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use std::collections::HashMap;
+use crate::catalogue::TEMPORARY_ID_MIN;
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use teak_base::FileId;
 
 /// The list of written indexes.
 #[derive(Default)]
-pub(crate) struct WrittenIndexes {
-    list: RwLock<Vec<Arc<Index>>>,
-    by_file: Mutex<HashMap<FileId, Weak<Index>>>,
-}
+pub(crate) struct WrittenIndexes(RwLock<BTreeMap<FileId, Arc<Index>>>);
 
 impl WrittenIndexes {
     pub(crate) fn new(indexes: Vec<Arc<Index>>) -> Self {
-        let by_file = indexes.iter();
-        let by_file = by_file.map(|index| (index.entry.file, Arc::downgrade(index)));
-        Self {
-            by_file: Mutex::new(by_file.collect()),
-            list: RwLock::new(indexes),
-        }
+        let indexes = indexes.into_iter();
+        Self(RwLock::new(
+            indexes.map(|index| (index.entry.file, index)).collect(),
+        ))
     }
 
     /// Adds an index with changes that its file does not contain.
@@ -38,31 +36,28 @@ impl WrittenIndexes {
 
     #[cold]
     fn add(&self, index: &Arc<Index>) {
-        let mut written = self.list.write();
-        if !index.registered.swap(true, Ordering::AcqRel) {
-            written.push(Arc::clone(index));
-            let mut by_file = self.by_file.lock();
-            by_file.insert(index.entry.file, Arc::downgrade(index));
+        let mut written = self.0.write();
+        if !index.is_dropped() && !index.registered.swap(true, Ordering::AcqRel) {
+            written.insert(index.entry.file, Arc::clone(index));
         }
     }
 
     /// The written index of a file.
     pub(crate) fn by_file(&self, file: FileId) -> Option<Arc<Index>> {
-        self.by_file.lock().get(&file)?.upgrade()
+        self.0.read().get(&file).cloned()
     }
 
-    /// The files of the written indexes.
-    pub(crate) fn files(&self) -> Vec<FileId> {
-        self.list
-            .read()
-            .iter()
-            .map(|index| index.entry.file)
-            .collect()
+    /// The first written index, or the next one after a file.
+    pub(crate) fn after(&self, file: Option<FileId>) -> Option<Arc<Index>> {
+        let first = file.map_or(Bound::Unbounded, Bound::Excluded);
+        let written = self.0.read();
+        let next = written.range((first, Bound::Unbounded)).next();
+        next.map(|(_, index)| Arc::clone(index))
     }
 
     /// The written indexes at this moment.
     pub(crate) fn snapshot(&self) -> Vec<Arc<Index>> {
-        self.list.read().clone()
+        self.0.read().values().cloned().collect()
     }
 
     /// The written indexes that are not dropped.
@@ -71,34 +66,37 @@ impl WrittenIndexes {
         written.filter(|index| !index.is_dropped())
     }
 
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Vec<Arc<Index>>> {
-        self.list.read()
+    /// The written indexes of temporary tables.
+    pub(crate) fn temporary(&self) -> Vec<Arc<Index>> {
+        let written = self.0.read();
+        let first = FileId(TEMPORARY_ID_MIN);
+        let temporary = written.range(first..);
+        temporary.map(|(_, index)| Arc::clone(index)).collect()
     }
 
-    /// Removes dropped indexes from the list.
-    pub(crate) fn remove_dropped(&self) {
-        self.list.write().retain(|index| !index.is_dropped());
-        self.by_file.lock().retain(|_, index| {
-            let index = index.upgrade();
-            index.is_some_and(|index| !index.is_dropped())
-        });
+    /// Whether `condition` holds for a written index.
+    pub(crate) fn any(&self, condition: impl Fn(&Arc<Index>) -> bool) -> bool {
+        self.0.read().values().any(condition)
+    }
+
+    /// Removes a dropped index.
+    pub(crate) fn remove(&self, index: &Index) {
+        self.0.write().remove(&index.entry.file);
     }
 
     /// Removes the indexes of a table to be closed from all lists, unless a job
     /// or a cursor still refers to one of them: it would use a second tree on
     /// the same file. No thread can get a reference from a list during the call.
     pub(crate) fn remove_unused(&self, work: &WorkQueue, closed: &[Arc<Index>]) -> bool {
-        let mut list = self.list.write();
-        let mut by_file = self.by_file.lock();
+        let mut written = self.0.write();
         let in_list = |index: &Arc<Index>| usize::from(index.registered.load(Ordering::Acquire));
         let is_used = |index: &Arc<Index>| Arc::strong_count(index) > 1 + in_list(index);
         if !work.remove_if(closed, || !closed.iter().any(is_used)) {
             return false;
         }
         for index in closed {
-            by_file.remove(&index.entry.file);
+            written.remove(&index.entry.file);
         }
-        list.retain(|index| !closed.iter().any(|closed| Arc::ptr_eq(index, closed)));
         true
     }
 }

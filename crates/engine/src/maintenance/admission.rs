@@ -11,9 +11,15 @@
 //!    not use up the memory that others need.
 //! 3. While an index of the table is behind with its merges, the writer is
 //!    delayed. Other tables are not concerned.
+//! 4. While too many aborted write ids are registered, the writer is delayed, unless
+//!    its transaction has written: it must end, because running transactions keep
+//!    aborted ids registered.
+//! 5. While the log is long, the writer is delayed, unless the table is temporary.
 
 use super::delay::{Bounded, delay_for};
 use super::flusher::FlushContext;
+use super::log_space::{LogBound, is_slow};
+use crate::core::aborted_load::AbortedLoad;
 use crate::core::delays::DelayCause;
 use crate::core::index::Index;
 use crate::core::pacer::Pacer;
@@ -27,6 +33,10 @@ use teak_tree::MemtableUse;
 
 /// Largest memtable, in bytes.
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
+
+/// Longest time that a writer is stopped because of aborted ids. The ids may be
+/// registered until its own transaction has ended, too.
+const ABORTED_STOP_MAX: Duration = Duration::from_secs(10);
 
 /// Freezes memtables that are too large, and wakes the flushers.
 pub(crate) fn freeze_large(context: FlushContext<'_>) {
@@ -73,20 +83,28 @@ pub(crate) fn must_admit(context: FlushContext<'_>, indexes: &[Arc<Index>]) -> b
     context.budget.is_pressed(memtable_use(context, indexes))
         || memtables.largest_bytes() > MEMTABLE_BYTES_MAX
         || indexes.iter().any(|index| index.load.pressure() > 0.0)
+        || context.aborted.pressure(context.transactions) > 0.0
+        || is_slow(context)
+}
+
+fn is_logged(indexes: &[Arc<Index>]) -> bool {
+    !indexes.iter().any(|index| index.is_temporary())
 }
 
 /// Admits a writer to the table of `indexes`. `timeout` limits the wait for
-/// readers that keep the memory of flushed memtables.
+/// readers that keep the memory of flushed memtables. `has_written`: the
+/// transaction has written before.
 ///
 /// # Errors
 /// `Wait(Interrupted)`; `Wait(Timeout)` when readers keep the memory;
-/// the error that keeps the table from being flushed or merged; `Internal` when
-/// the engine is closing.
+/// the error that keeps the table from being flushed or merged; `LogFull`;
+/// `Internal` when the engine is closing.
 pub(crate) fn admit(
     context: FlushContext<'_>,
     transaction: &TransactionHandle,
     indexes: &[Arc<Index>],
     timeout: Duration,
+    has_written: bool,
 ) -> EngineResult<()> {
     freeze_large(context);
     if !context.signals.has_threads() {
@@ -107,6 +125,13 @@ pub(crate) fn admit(
         if index.load.pressure() > 0.0 {
             delay_for(context, transaction, &MergeBound { context, index })?;
         }
+    }
+    if !has_written {
+        let give_up = Instant::now() + timeout.min(ABORTED_STOP_MAX);
+        delay_for(context, transaction, &AbortedBound { context, give_up })?;
+    }
+    if is_slow(context) && is_logged(indexes) {
+        delay_for(context, transaction, &LogBound::new(context))?;
     }
     Ok(())
 }
@@ -234,6 +259,40 @@ impl Bounded for MergeBound<'_> {
     fn failure(&self) -> Option<EngineError> {
         let failure = self.index.attempts(WorkKind::Runs).failure();
         failure.map(EngineError::Storage)
+    }
+}
+
+/// The number of aborted ids.
+struct AbortedBound<'a> {
+    context: FlushContext<'a>,
+    give_up: Instant,
+}
+
+impl Bounded for AbortedBound<'_> {
+    fn pressure(&self) -> f64 {
+        self.context.aborted.pressure(self.context.transactions)
+    }
+
+    fn cause(&self) -> DelayCause {
+        DelayCause::Aborted
+    }
+
+    fn written(&self) -> u64 {
+        AbortedLoad::written(self.context.transactions)
+    }
+
+    fn pacer(&self) -> &Pacer {
+        &self.context.aborted.pacer
+    }
+
+    fn start_work(&self) {
+        self.context.signals.wake_maintenance();
+    }
+
+    /// An old snapshot or transaction may need the ids for a long time.
+    fn failure(&self) -> Option<EngineError> {
+        let is_over = Instant::now() >= self.give_up;
+        is_over.then(|| WaitError::Timeout.into())
     }
 }
 

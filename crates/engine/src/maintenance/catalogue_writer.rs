@@ -8,14 +8,14 @@ use crate::core::messages::Messages;
 use crate::core::opening::entry_of;
 use crate::core::prepared::PreparedList;
 use crate::core::table::{OpenIndexes, Table};
-use crate::core::tables::{Slot, Tables};
+use crate::core::tables::{SharedEntry, Slot, Tables};
 use crate::core::written::WrittenIndexes;
 use crate::error::EngineResult;
 use parking_lot::Mutex;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use teak_base::{Lsn, WriteId, WriteIdRanges};
+use teak_base::{Lsn, WriteId, WriteIdRange, WriteIdRanges};
 use teak_transactions::TransactionSystem;
 use teak_write_ahead_log::WriteAheadLog;
 
@@ -60,6 +60,14 @@ impl<'a> From<&'a EngineCore> for CatalogueContext<'a> {
             messages: &core.messages,
         }
     }
+}
+
+/// The entry of a table, and the ids that its closed files may contain if they
+/// cannot be opened.
+fn state_of(tables: &Mutex<Tables>, id: u64) -> Option<(SharedEntry, Option<WriteIdRange>)> {
+    let tables = tables.lock();
+    let state = tables.by_id.get(&id)?;
+    Some((state.entry.clone(), state.unreadable))
 }
 
 impl CatalogueContext<'_> {
@@ -234,7 +242,8 @@ impl CatalogueContext<'_> {
 
     /// The id below which no index contains an unsettled write, also after a
     /// crash, and no transaction can write, except the indexes of tables whose log
-    /// records are retained; and the ids that these may contain.
+    /// records are retained or whose files cannot be opened; and the ids that these
+    /// may contain.
     pub(super) fn forgettable(&self) -> (WriteId, WriteIdRanges) {
         let mut oldest = self.transactions.ids().settled_below();
         let mut retained = Vec::new();
@@ -245,7 +254,7 @@ impl CatalogueContext<'_> {
         };
         for (id, _, slot) in self.table_slots(u64::MAX) {
             let open = slot.lock();
-            let Some(entry) = entry_of(self.tables, id) else {
+            let Some((entry, unreadable)) = state_of(self.tables, id) else {
                 continue;
             };
             retained.extend(entry.retained.map(RetainedIds::range));
@@ -253,6 +262,8 @@ impl CatalogueContext<'_> {
                 for index in open.iter().filter(|index| !index.is_log_retained()) {
                     note(index.oldest_recoverable_write_id());
                 }
+            } else if let Some(ids) = unreadable {
+                retained.push(ids);
             } else if entry.retained.is_none() {
                 for index in &entry.indexes {
                     note(index.oldest_write_id);

@@ -26,7 +26,7 @@ use crate::core::EngineCore;
 use crate::core::checkpoint_progress::Waiting;
 use crate::core::counter_log::CounterLog;
 use crate::core::index::Index;
-use crate::core::log_stalls::LogStalls;
+use crate::core::log_stalls::TrimProgress;
 use crate::core::maintenance_state::{Forgettable, MaintenanceState};
 use crate::error::{EngineError, EngineResult};
 use crate::options::EngineOptions;
@@ -35,6 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use teak_base::{Lsn, StorageError};
+use teak_tree::SpaceGoal;
 
 /// The parts of an engine that checkpoints and maintenance need.
 pub(crate) struct CheckpointContext<'a> {
@@ -44,7 +45,6 @@ pub(crate) struct CheckpointContext<'a> {
     settling: Settling<'a>,
     failed_tables: FailedTables<'a>,
     counter_log: &'a CounterLog,
-    log_stalls: &'a LogStalls,
     state: &'a Mutex<MaintenanceState>,
     closing_idle: &'a Mutex<()>,
     options: &'a EngineOptions,
@@ -74,7 +74,6 @@ impl<'a> From<&'a EngineCore> for CheckpointContext<'a> {
                 log_bytes_max: core.options.log_bytes_max,
             },
             counter_log: &core.counter_log,
-            log_stalls: &core.log_stalls,
             state: &core.maintenance,
             closing_idle: &core.closing_idle,
             options: &core.options,
@@ -106,7 +105,10 @@ impl CheckpointContext<'_> {
         let mut state = self.state.lock();
         self.flush.transactions.prune();
         self.release_memory();
-        self.settling.run_pass(&mut state.settling);
+        self.report_aborted();
+        if self.settling.run_pass(&mut state.settling) {
+            self.forget_aborted(&mut state);
+        }
         let mut unflushed = Vec::new();
         if self.flush.signals.has_opened_many() {
             state.idle_sweep.is_urgent = true;
@@ -118,11 +120,12 @@ impl CheckpointContext<'_> {
         }
         let unused = self.idle_tables.sweep(&mut state.idle_sweep);
         unflushed.extend(self.idle_tables.unflushed_of(&unused));
+        self.flush_some(&mut state)?;
         self.checkpoint_temporary();
         self.flush.note_unflushable();
         self.failed_tables.try_again(&state.read_only);
         self.failed_tables.update(&mut state.read_only);
-        let due = self.due(&state);
+        let due = self.due(&mut state);
         let scope = match due {
             _ if forced => Scope::Changed,
             Some(scope) => scope,
@@ -132,11 +135,35 @@ impl CheckpointContext<'_> {
         let failed = self.run_round(&mut state, scope, unflushed, false)?;
         self.idle_tables.close();
         for (id, slot) in unused {
-            self.idle_tables.close_if_unused(id, &slot);
+            self.idle_tables.close_if_unused(id, &slot, SpaceGoal::Idle);
         }
         match failed {
             Some(error) if forced => Err(EngineError::Storage(error)),
             _ => Ok(()),
+        }
+    }
+
+    /// Makes some indexes durable although the log does not require it.
+    fn flush_some(&self, state: &mut MaintenanceState) -> EngineResult<()> {
+        let must_hurry = self.flush.aborted.must_hurry(self.flush.transactions);
+        let settled = &mut state.settling.settled;
+        self.idle_tables
+            .flush_some(&mut state.idle_sweep, settled, must_hurry)
+    }
+
+    /// Measures how fast aborted ids are forgotten, and warns when there are so
+    /// many that writers are slowed.
+    fn report_aborted(&self) {
+        let transactions = self.flush.transactions;
+        if self.flush.aborted.report(transactions) {
+            let ranges = transactions.ids().aborted_ranges();
+            let settled = transactions.ids().settled_below();
+            let text = format!(
+                "writers are slowed: {ranges} ranges of write ids of rolled back statements are \
+                 registered. Those after id {settled} are needed until the oldest snapshot and \
+                 the oldest transaction have ended"
+            );
+            self.flush.messages.warning(&text);
         }
     }
 
@@ -154,8 +181,8 @@ impl CheckpointContext<'_> {
     /// and kept in the index.
     fn checkpoint_temporary(&self) {
         let now = Instant::now();
-        for index in self.flush.written.live() {
-            if index.is_temporary() && index.may_checkpoint(now) {
+        for index in self.flush.written.temporary() {
+            if index.may_checkpoint(now) {
                 let _ = self.flush.checkpoint_index(&index);
             }
         }
@@ -180,18 +207,21 @@ impl CheckpointContext<'_> {
     }
 
     /// What is due now, if anything is.
-    fn due(&self, state: &MaintenanceState) -> Option<Scope> {
+    fn due(&self, state: &mut MaintenanceState) -> Option<Scope> {
         let end = self.flush.log.end();
         let has_changed = || {
             let now = Instant::now();
-            let written = self.flush.written.read();
             let is_changed = |index: &Arc<Index>| {
                 !index.is_temporary() && index.tree.needs_checkpoint() && index.may_checkpoint(now)
             };
-            end != state.last_end || written.iter().any(is_changed)
+            end != state.last_end || self.flush.written.any(is_changed)
         };
-        if state.last_period.elapsed() >= self.options.checkpoint_period && has_changed() {
-            return Some(Scope::Period);
+        if state.last_period.elapsed() >= self.options.checkpoint_period {
+            if has_changed() {
+                return Some(Scope::Period);
+            }
+            // Looks at all indexes once per period.
+            state.last_period = Instant::now();
         }
         let replay_from = self.catalogue.replay_from.load(Ordering::Acquire);
         let replayed = end.0.saturating_sub(replay_from);
@@ -199,7 +229,7 @@ impl CheckpointContext<'_> {
         let log = self.flush.log.log_use();
         let bytes_max = self.options.log_bytes_max;
         let is_long = replayed.max(log.bytes) > bytes_max / 4 && grown > bytes_max / 32;
-        (is_long || self.log_stalls.is_stopped()).then_some(Scope::Due)
+        (is_long || self.flush.log_stalls.is_stopped()).then_some(Scope::Due)
     }
 
     /// Checkpoints indexes, writes the catalogue, and trims the log. `unflushed`
@@ -218,6 +248,7 @@ impl CheckpointContext<'_> {
         let planned = plan(&self.flush, scope, keep, &unflushed);
         drop(unflushed);
         self.flush.progress.begin(planned.len());
+        let mut trimmed = self.trim_progress();
         let mut failed = None;
         let mut run = || {
             let mut rest = planned.as_slice();
@@ -235,6 +266,7 @@ impl CheckpointContext<'_> {
                 {
                     self.flush.progress.wait_for(Waiting::Catalogue);
                     self.catalogue.write_checkpoint(end, worth, false)?;
+                    trimmed = self.report_trim(trimmed);
                 }
             }
             self.failed_tables.update(&mut state.read_only);
@@ -251,12 +283,30 @@ impl CheckpointContext<'_> {
             Ok(())
         };
         let outcome = run();
+        self.report_trim(trimmed);
         if scope != Scope::Due {
             state.last_period = Instant::now();
         }
         state.last_end = self.flush.log.end();
         self.flush.progress.end(outcome.is_ok());
         outcome.map(|()| failed)
+    }
+
+    fn trim_progress(&self) -> TrimProgress {
+        TrimProgress {
+            at: Instant::now(),
+            position: self.catalogue.replay_from.load(Ordering::Acquire),
+        }
+    }
+
+    /// Reports how much of the log was trimmed since `from`. Returns the progress
+    /// until now.
+    fn report_trim(&self, from: TrimProgress) -> TrimProgress {
+        let now = self.trim_progress();
+        let log = self.flush.log.log_use();
+        let worth = self.options.log_bytes_max / 32;
+        self.flush.log_stalls.report_trim(from, now, log, worth);
+        now
     }
 
     /// Removes aborted ids that no file contains, in two passes. A reader of an

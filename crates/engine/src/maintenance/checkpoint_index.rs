@@ -106,6 +106,7 @@ impl FlushContext<'_> {
                     index.tree.give_back_tail();
                 }
                 index.checkpoint_retry.fail(error.clone());
+                self.failing.add(index.entry.file);
             }
         }
     }

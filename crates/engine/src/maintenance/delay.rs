@@ -44,6 +44,12 @@ pub(crate) trait Bounded {
     /// Why a stopped writer must fail: the background work cannot reduce the
     /// quantity.
     fn failure(&self) -> Option<EngineError>;
+
+    /// Called when the writer stops for the first time.
+    fn stops(&self) {}
+
+    /// Called at the end of the delay.
+    fn ends(&self) {}
 }
 
 /// Delays a writer as the pressure of `bounded` requires. The caller holds no
@@ -75,7 +81,10 @@ pub(crate) fn delay_for(
     let mut retried = None;
     let outcome = loop {
         if pressure >= 1.0 {
-            stopped.get_or_insert_with(|| context.delays.stop(cause));
+            stopped.get_or_insert_with(|| {
+                bounded.stops();
+                context.delays.stop(cause)
+            });
             if let Some(error) = bounded.failure()
                 && !is_retried(context, &error, &mut retried)
             {
@@ -101,6 +110,7 @@ pub(crate) fn delay_for(
             break Ok(());
         }
     };
+    bounded.ends();
     context.delays.add(cause, since.elapsed());
     outcome
 }

@@ -62,7 +62,14 @@ impl FailedTables<'_> {
             table.is_some_and(|table| !self.accept_again(&table))
         });
         let end = self.flush.log.end();
-        for index in self.flush.written.live() {
+        for file in self.flush.failing.take() {
+            let Some(index) = self.flush.written.by_file(file) else {
+                continue;
+            };
+            if failure(&index).is_none() {
+                continue;
+            }
+            self.flush.failing.add(file);
             if index.is_temporary() || index.access.refusal().is_some() {
                 continue;
             }

@@ -5,12 +5,15 @@
 //! retried later. The index stores the error. Writers return it if they cannot get memory.
 
 use crate::core::EngineCore;
+use crate::core::aborted_load::AbortedLoad;
 use crate::core::budget::Budget;
 use crate::core::checkpoint_progress::CheckpointProgress;
 use crate::core::checkpoint_queue::CheckpointQueue;
 use crate::core::counts::EngineCounts;
 use crate::core::delays::Delays;
+use crate::core::file_set::FileSet;
 use crate::core::index::Index;
+use crate::core::log_stalls::LogStalls;
 use crate::core::memory::MemoryContext;
 use crate::core::messages::Messages;
 use crate::core::signals::Signals;
@@ -37,8 +40,12 @@ pub(crate) struct FlushContext<'a> {
     pub transactions: &'a TransactionSystem,
     pub written: &'a WrittenIndexes,
     pub work: &'a WorkQueue,
+    pub too_large: &'a FileSet,
+    pub failing: &'a FileSet,
     pub cache: &'a PageCache,
     pub delays: &'a Delays,
+    pub log_stalls: &'a LogStalls,
+    pub aborted: &'a AbortedLoad,
     pub budget: &'a Budget,
     pub signals: &'a Signals,
     pub counts: &'a EngineCounts,
@@ -55,8 +62,12 @@ impl<'a> From<&'a EngineCore> for FlushContext<'a> {
             transactions: &core.transactions,
             written: &core.written,
             work: &core.work,
+            too_large: &core.too_large,
+            failing: &core.failing,
             cache: &core.files.cache,
             delays: &core.delays,
+            log_stalls: &core.log_stalls,
+            aborted: &core.aborted,
             budget: &core.budget,
             signals: &core.signals,
             counts: &core.counts,
@@ -213,6 +224,12 @@ impl FlushContext<'_> {
         }
     }
 
+    /// Whether everything else leaves the page cache less than half of its share.
+    pub(super) fn is_page_cache_short(&self) -> bool {
+        let capacity = self.budget.page_cache_bytes_beside(&self.memory.measure());
+        capacity < self.budget.page_cache_bytes() / 2
+    }
+
     /// Runs a job and records its failure in the index.
     pub(super) fn run_job(&self, index: &Arc<Index>, job: FlushJob) -> StorageResult<()> {
         let kind = WorkKind::of(job.kind());
@@ -270,6 +287,7 @@ impl FlushContext<'_> {
         }
         let is_first = !index.attempts(kind).is_failing();
         index.attempts(kind).fail(error.clone());
+        self.failing.add(index.entry.file);
         if is_first {
             self.note_unflushable();
         }
@@ -380,6 +398,7 @@ impl FlushTargets {
 /// Ends background work on an index that is no longer the table's.
 pub(crate) fn abandon_index(core: &EngineCore, index: &Arc<Index>) {
     index.dropped.store(true, Ordering::Release);
+    core.written.remove(index);
     index.tree.abandon();
     core.counts.add_closed(index);
     core.work.update(index);

@@ -10,6 +10,9 @@ use teak_tree::FlushJob;
 /// Time without writes after which trees are compacted even if no job is due.
 const IDLE_AFTER: Duration = Duration::from_secs(2);
 
+/// Indexes that one call examines.
+const EXAMINED_MAX: usize = 256;
+
 /// Detects idle time and chooses compaction jobs for it. Indexes of which a
 /// large part was rolled back are compacted without waiting for idle time.
 pub(super) struct IdleCompaction {
@@ -18,8 +21,8 @@ pub(super) struct IdleCompaction {
     /// The oldest snapshot at the time when nothing was left to compact. A write or the end of this
     /// snapshot can make more compaction possible.
     finished: Option<CommitSequence>,
-    /// The files of indexes that have not been examined in this idle time.
-    sweep: Option<Vec<FileId>>,
+    /// The file that was examined last in this idle time.
+    last: Option<FileId>,
 }
 
 impl IdleCompaction {
@@ -28,7 +31,7 @@ impl IdleCompaction {
             log_end: Lsn(0),
             since: Instant::now(),
             finished: None,
-            sweep: None,
+            last: None,
         }
     }
 
@@ -41,7 +44,7 @@ impl IdleCompaction {
             self.log_end = end;
             self.since = Instant::now();
             self.finished = None;
-            self.sweep = None;
+            self.last = None;
         }
         let now = Instant::now();
         for index in context.work.marked() {
@@ -61,11 +64,13 @@ impl IdleCompaction {
         if self.since.elapsed() < IDLE_AFTER || self.finished == Some(oldest) {
             return None;
         }
-        let sweep = self.sweep.get_or_insert_with(|| context.written.files());
-        while let Some(file) = sweep.last() {
-            if let Some(index) = context.written.by_file(*file)
-                && index.may_try(now)
-            {
+        for _ in 0..EXAMINED_MAX {
+            let Some(index) = context.written.after(self.last) else {
+                self.last = None;
+                self.finished = Some(oldest);
+                return None;
+            };
+            if index.may_try(now) {
                 if index.tree.memtable_is_large_part() {
                     context.freeze(&index);
                 }
@@ -74,10 +79,8 @@ impl IdleCompaction {
                     return Some((index, job));
                 }
             }
-            sweep.pop();
+            self.last = Some(index.entry.file);
         }
-        self.sweep = None;
-        self.finished = Some(oldest);
         None
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! A table is closed when all its changes are in its files. While nothing is
 //! written to the log, unused tables are flushed for that, some at a time. On a
-//! busy engine they are flushed when the log must be trimmed.
+//! busy engine they wait for their turn (`idle_flush`).
 
 use super::flusher::FlushContext;
 use crate::core::index::Index;
@@ -57,16 +57,16 @@ fn is_unflushed(index: &Index) -> bool {
     index.tree.oldest_unflushed_lsn().is_some() || needs_checkpoint(index)
 }
 
-/// Whether a file of the table is to be made smaller when the engine is idle.
-fn is_too_large(table: &Table) -> bool {
+/// Whether a file of the table is to be made smaller.
+fn is_too_large(table: &Table, goal: SpaceGoal) -> bool {
     let open = table.open_indexes();
     let mut indexes = open.iter().flat_map(|indexes| indexes.iter());
-    indexes.any(|index| index.tree.space_action(SpaceGoal::Idle) != SpaceAction::Nothing)
+    indexes.any(|index| index.tree.space_action(goal) != SpaceAction::Nothing)
 }
 
 /// The indexes of a table that must be flushed and checkpointed before it can be
 /// closed.
-fn unflushed_indexes(slot: &Slot) -> Vec<Arc<Index>> {
+pub(super) fn unflushed_indexes(slot: &Slot) -> Vec<Arc<Index>> {
     let open = slot.lock().as_ref().and_then(|table| table.open_indexes());
     let indexes = open.iter().flat_map(|indexes| indexes.iter());
     indexes
@@ -141,7 +141,8 @@ impl IdleTables<'_> {
     }
 
     /// Continues the sweep, or begins one that is due: closes tables that were
-    /// not used since the sweep before. Returns some that must be flushed first.
+    /// not used since the sweep before. Those that must be flushed first are
+    /// returned, some at a time, or wait for their turn while the engine is busy.
     pub(super) fn sweep(&self, sweep: &mut IdleSweep) -> Vec<(u64, Slot)> {
         let end = self.flush.log.end();
         if end != sweep.log_end {
@@ -170,11 +171,19 @@ impl IdleTables<'_> {
             let Some((id, slot)) = sweep.rest.pop() else {
                 break;
             };
-            if !self.close_if_unused(id, &slot) && is_quiet {
+            let goal = match is_quiet {
+                true => SpaceGoal::Idle,
+                false => SpaceGoal::Busy,
+            };
+            if self.close_if_unused(id, &slot, goal) || unflushed_indexes(&slot).is_empty() {
+                continue;
+            }
+            if is_quiet {
                 unflushed.push((id, slot));
+            } else {
+                sweep.waiting.insert(id, slot);
             }
         }
-        unflushed.retain(|(_, slot)| !unflushed_indexes(slot).is_empty());
         unflushed
     }
 
@@ -186,12 +195,12 @@ impl IdleTables<'_> {
 
     /// Closes a table that was not used since the last call for it. Returns
     /// whether there is nothing to flush for that: it is closed, in use, or its
-    /// files are to be made smaller in idle time.
-    pub(super) fn close_if_unused(&self, id: u64, slot: &Slot) -> bool {
+    /// files are to be made smaller.
+    pub(super) fn close_if_unused(&self, id: u64, slot: &Slot, goal: SpaceGoal) -> bool {
         let is_used = slot
             .lock()
             .as_ref()
-            .is_none_or(|table| table.take_use() || is_too_large(table));
+            .is_none_or(|table| table.take_use() || is_too_large(table, goal));
         is_used || self.close_if_idle(id, slot)
     }
 
@@ -236,6 +245,7 @@ impl IdleTables<'_> {
                 entry.oldest_write_id = index.oldest_write_id();
                 entry.sizes = index.sizes();
             }
+            state.unreadable = None;
         }
         if !table.has_handles() {
             *used = None;

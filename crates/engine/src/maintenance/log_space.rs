@@ -1,73 +1,138 @@
-//! Admission of writers by the size of the log.
+//! The size of the log, as writers see it.
 //!
-//! 1. From half of the log's bound on, a writer sleeps before the first row of
-//!    its transaction, and each time it has written a certain number of bytes.
-//!    All writers together keep a pace, which falls as the log grows.
-//! 2. At the stop, the log refuses row records. The writer waits, without
-//!    latches or guards, until a checkpoint has trimmed the log. It fails when
-//!    it is interrupted or the time is over.
+//! From half of the log's bound on, writers are slowed before the first row of
+//! their transaction in a table, and each time they have written a certain number
+//! of bytes. At the stop they wait there; a writer that is already past this
+//! point waits when the log refuses its next record. It holds no latches and no
+//! guards in either case. `delay_for` does all of this.
 
 use super::checkpoint::CheckpointContext;
+use super::delay::{Bounded, delay_for};
+use super::flusher::FlushContext;
 use crate::core::EngineCore;
 use crate::core::delays::DelayCause;
 use crate::core::log_stalls::LogStalls;
+use crate::core::pacer::Pacer;
 use crate::error::{EngineError, EngineResult};
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use teak_transactions::{TransactionHandle, WaitError};
+use teak_base::StorageResult;
+use teak_transactions::TransactionHandle;
 use teak_write_ahead_log::{LogReservation, LogSpace, Record};
-
-/// Longest time of one slowdown.
-const DELAY_MAX: Duration = Duration::from_millis(200);
-
-/// How often a stopped or slowed writer checks for an interrupt.
-const POLL_PERIOD: Duration = Duration::from_millis(20);
 
 /// Longest time that a writer is stopped.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
-fn check(core: &EngineCore, transaction: &TransactionHandle) -> EngineResult<()> {
-    if transaction.is_interrupted() {
-        return Err(WaitError::Interrupted.into());
-    }
-    if core.signals.is_stopping() {
-        return Err(EngineError::Internal("the engine is closing".into()));
-    }
-    Ok(())
+/// The log, as a writer sees it.
+pub(super) struct LogBound<'a, 'r> {
+    context: FlushContext<'a>,
+    /// A record that the log has refused: the writer waits until it has space
+    /// for it.
+    refused: Option<&'r Record<'r>>,
+    /// The space for this record, or the error that ends the wait.
+    space: RefCell<Option<StorageResult<LogReservation<'a>>>>,
+    stopped_at: Cell<Option<Instant>>,
 }
 
-/// Slows a writer down while the log is long.
-///
-/// # Errors
-/// `Wait(Interrupted)`; `Internal` when the engine is closing.
-#[cold]
-pub(crate) fn slow_down(core: &EngineCore, transaction: &TransactionHandle) -> EngineResult<()> {
-    if !core.signals.has_threads() {
-        return Ok(());
+impl<'a, 'r> LogBound<'a, 'r> {
+    pub(super) fn new(context: FlushContext<'a>) -> Self {
+        Self {
+            context,
+            refused: None,
+            space: RefCell::default(),
+            stopped_at: Cell::new(None),
+        }
     }
-    let since = Instant::now();
-    let mut slept = false;
-    loop {
+
+    fn refusing(context: FlushContext<'a>, record: &'r Record<'r>) -> Self {
+        Self {
+            refused: Some(record),
+            ..Self::new(context)
+        }
+    }
+
+    fn log_full(&self) -> EngineError {
+        let bytes_max = self.context.log.log_use().bytes_max;
+        EngineError::LogFull { bytes_max }
+    }
+
+    fn begin_stop(&self) {
         let now = Instant::now();
-        let delay = core
-            .log_stalls
-            .delay(core.log.log_use(), core.log.end().0, now);
-        let left = DELAY_MAX.saturating_sub(now.saturating_duration_since(since));
-        if delay.is_zero() || left.is_zero() {
-            break;
+        self.stopped_at.set(Some(now));
+        if self.context.log_stalls.begin_stop(now) {
+            let log = self.context.log.log_use();
+            self.context.messages.warning(&format!(
+                "the log has reached its bound ({} of {} bytes): writers wait for a checkpoint",
+                log.bytes, log.bytes_max
+            ));
         }
-        if !slept {
-            core.signals.wake_maintenance();
-            slept = true;
+    }
+
+    fn end_stop(&self) {
+        if let Some(time) = self.context.log_stalls.end_stop(Instant::now()) {
+            let milliseconds = time.as_millis();
+            self.context.messages.warning(&format!(
+                "writers continue, they waited {milliseconds} ms for a checkpoint to trim the log"
+            ));
         }
-        std::thread::sleep(delay.min(left).min(POLL_PERIOD));
-        check(core, transaction)?;
     }
-    if slept {
-        let time = since.elapsed();
-        core.log_stalls.slowdowns.record(time);
-        core.delays.add(DelayCause::Log, time);
+}
+
+impl Bounded for LogBound<'_, '_> {
+    fn pressure(&self) -> f64 {
+        let Some(record) = self.refused else {
+            return LogStalls::pressure(self.context.log.log_use());
+        };
+        let space = match self.context.log.reserve(record) {
+            Ok(LogSpace::BoundReached) => return 1.0,
+            Ok(LogSpace::Reserved(space)) => Ok(space),
+            Err(error) => Err(error),
+        };
+        *self.space.borrow_mut() = Some(space);
+        0.0
     }
-    Ok(())
+
+    fn cause(&self) -> DelayCause {
+        DelayCause::Log
+    }
+
+    fn written(&self) -> u64 {
+        self.context.log.end().0
+    }
+
+    fn pacer(&self) -> &Pacer {
+        &self.context.log_stalls.pacer
+    }
+
+    fn start_work(&self) {
+        self.context.signals.wake_maintenance();
+    }
+
+    fn failure(&self) -> Option<EngineError> {
+        let stopped_at = self.stopped_at.get()?;
+        (stopped_at.elapsed() >= STOP_MAX).then(|| self.log_full())
+    }
+
+    fn stops(&self) {
+        self.begin_stop();
+    }
+
+    fn ends(&self) {
+        match self.stopped_at.take() {
+            Some(_) => self.end_stop(),
+            None => {
+                let slowdowns = &self.context.log_stalls.slowdowns;
+                slowdowns.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Whether a writer is to be slowed before it writes a row.
+#[inline]
+pub(super) fn is_slow(context: FlushContext<'_>) -> bool {
+    LogStalls::is_slow(context.log.log_use())
 }
 
 /// Reserves log space for a row; waits while the log has reached its bound. The
@@ -95,58 +160,24 @@ fn wait_for_trim<'c>(
     transaction: &TransactionHandle,
     record: &Record<'_>,
 ) -> EngineResult<LogReservation<'c>> {
-    let since = Instant::now();
-    let _stopped = core.delays.stop(DelayCause::Log);
-    if core.log_stalls.begin_stop(since) {
-        let log = core.log.log_use();
-        core.messages.warning(&format!(
-            "the log has reached its bound ({} of {} bytes): writers wait for a checkpoint",
-            log.bytes, log.bytes_max
-        ));
-    }
-    let outcome = reserve_after_trim(core, transaction, record, since + STOP_MAX);
-    let time = since.elapsed();
-    core.log_stalls.stops.record(time);
-    core.delays.add(DelayCause::Log, time);
-    if let Some(time) = core.log_stalls.end_stop(Instant::now()) {
-        let milliseconds = time.as_millis();
-        core.messages.warning(&format!(
-            "writers continue, they waited {milliseconds} ms for a checkpoint to trim the log"
-        ));
-    }
-    outcome
-}
-
-fn reserve_after_trim<'c>(
-    core: &'c EngineCore,
-    transaction: &TransactionHandle,
-    record: &Record<'_>,
-    deadline: Instant,
-) -> EngineResult<LogReservation<'c>> {
-    let has_threads = core.signals.has_threads();
-    loop {
-        let mut outcome = Ok(());
-        if has_threads {
-            core.signals.wake_maintenance();
-            core.signals.wait_for_space(POLL_PERIOD);
-        } else {
-            outcome = CheckpointContext::from(core).run_maintenance(true);
-        }
-        check(core, transaction)?;
-        if let LogSpace::Reserved(space) = core.log.reserve(record)? {
-            return Ok(space);
-        }
-        // An index that fails matters only if the log is still full.
-        outcome?;
-        if !has_threads || Instant::now() >= deadline {
-            let bytes_max = core.log.log_use().bytes_max;
-            return Err(EngineError::LogFull { bytes_max });
+    let context = FlushContext::from(core);
+    let bound = LogBound::refusing(context, record);
+    if core.signals.has_threads() {
+        delay_for(context, transaction, &bound)?;
+    } else {
+        let since = Instant::now();
+        let _stopped = core.delays.stop(DelayCause::Log);
+        bound.begin_stop();
+        let outcome = CheckpointContext::from(core).run_maintenance(true);
+        bound.end_stop();
+        core.delays.add(DelayCause::Log, since.elapsed());
+        if bound.pressure() > 0.0 {
+            // An index that fails matters only if the log is still full.
+            outcome?;
         }
     }
-}
-
-/// Whether a writer is to be slowed before it writes a row.
-#[inline]
-pub(crate) fn is_slow(core: &EngineCore) -> bool {
-    LogStalls::is_slow(core.log.log_use())
+    match bound.space.take() {
+        Some(space) => Ok(space?),
+        None => Err(bound.log_full()),
+    }
 }

@@ -2,32 +2,64 @@
 //!
 //! An aborted id is forgotten when no run contains an unsettled id up to it. Merges settle ids, but
 //! a leaf that receives no more entries is not merged, and idle compaction waits for idle time. So
-//! each maintenance pass does a limited amount of such work:
-//! 1. Set the goal: the newest aborted id that is below the settled watermark. List the open
-//!    indexes that contain unsettled ids up to it.
-//! 2. In each pass run jobs on the listed indexes: some that mark runs as settled, or one that
-//!    merges runs.
-//! 3. When the list is empty, open one closed table whose files contain such ids, if there is one.
-//!    Otherwise pause.
+//! each maintenance pass does a limited amount of such work, in sweeps over all tables:
+//! 1. Set the goal: the newest aborted id that is below the settled watermark.
+//! 2. In each pass examine some tables. Open a closed one if its files contain unsettled ids up to
+//!    the goal.
+//! 3. In each pass run jobs on their indexes: some that mark runs as settled, or one that merges
+//!    runs. Freeze a memtable that has contained such ids since the sweep before.
+//! 4. Make the indexes durable, at the pace of `idle_flush`. Unused tables are closed then.
+//! 5. After the sweep, pause.
+//!
+//! While many aborted ids are registered, each pass does more of 2 and 3, and there is no pause.
+//!
+//! A closed table that cannot be opened retains only the ids that its files may contain: those that
+//! were in use before the first attempt. Other ids are forgotten.
 
 use super::flusher::FlushContext;
 use crate::core::files::IndexFiles;
 use crate::core::index::Index;
 use crate::core::maintenance_state::SettlingState;
-use crate::core::opening::open_closed;
+use crate::core::opening::{entry_of, open_closed};
 use crate::core::table::Table;
 use crate::core::tables::{Slot, Tables};
 use parking_lot::Mutex;
+use std::ops::Bound;
 use std::sync::Arc;
-use std::time::Instant;
-use teak_base::WriteId;
+use std::time::{Duration, Instant};
+use teak_base::{WriteId, WriteIdRange};
 use teak_tree::JobKind;
+
+/// Tables that one pass examines.
+const EXAMINED_MAX: usize = 512;
 
 /// Runs marked in one pass.
 const MARKS_MAX: u32 = 64;
 
-/// Passes without work after a goal was reached, or had no work.
+/// Passes without work between two sweeps.
 const PAUSE_PASSES: u32 = 10;
+
+/// What one pass may do.
+struct Limits {
+    /// Closed tables to open.
+    opened: usize,
+    /// Memtables to freeze.
+    frozen: usize,
+    /// Time after which no further merge begins.
+    merging: Duration,
+}
+
+const USUAL: Limits = Limits {
+    opened: 1,
+    frozen: 4,
+    merging: Duration::ZERO,
+};
+
+const HURRIED: Limits = Limits {
+    opened: 16,
+    frozen: 64,
+    merging: Duration::from_millis(250),
+};
 
 /// The parts of an engine that settling needs.
 pub(super) struct Settling<'a> {
@@ -36,115 +68,222 @@ pub(super) struct Settling<'a> {
     pub files: &'a IndexFiles,
 }
 
+/// The outcome of examining a table.
+enum Examined {
+    /// Its open indexes that contain old ids.
+    Indexes(Vec<Arc<Index>>),
+    /// It is closed, and contains old ids.
+    Closed,
+    Nothing,
+}
+
 impl Settling<'_> {
-    /// The work of one maintenance pass. An engine without threads does not pause.
-    pub(super) fn run_pass(&self, state: &mut SettlingState) {
-        if state.indexes.is_empty() {
-            if state.paused > 0 && self.flush.signals.has_threads() {
+    /// The work of one maintenance pass. An engine without threads does not pause. Returns whether
+    /// the pass has ended a sweep.
+    pub(super) fn run_pass(&self, state: &mut SettlingState) -> bool {
+        let must_hurry = self.flush.aborted.must_hurry(self.flush.transactions);
+        if !state.is_sweeping {
+            if state.paused > 0 && !must_hurry && self.flush.signals.has_threads() {
                 state.paused -= 1;
-                return;
+                return false;
             }
-            self.set_goal(state);
+            if !self.begin_sweep(state) {
+                state.paused = PAUSE_PASSES;
+                return false;
+            }
         }
-        self.run_jobs(state);
-        if state.indexes.is_empty() {
-            state.paused = PAUSE_PASSES;
-        }
-    }
-
-    fn set_goal(&self, state: &mut SettlingState) {
-        let Some(newest) = self.flush.transactions.ids().newest_aborted() else {
-            return;
-        };
-        state.goal = WriteId(newest.0 + 1);
-        let goal = state.goal;
-        state.indexes = self.open_indexes();
-        state.indexes.retain(|index| {
-            let ids = index.tree.write_id_range();
-            ids.is_some_and(|(oldest, _)| oldest < goal)
-        });
-        if state.indexes.is_empty()
-            && let Some(table) = self.open_closed(goal)
-            && let Some(indexes) = table.open_indexes()
-        {
-            state.indexes = indexes.to_vec();
-        }
-    }
-
-    fn run_jobs(&self, state: &mut SettlingState) {
-        let now = Instant::now();
-        let mut horizon = None;
+        let mut limits = if must_hurry { HURRIED } else { USUAL };
+        let end = Instant::now() + limits.merging;
+        let mut examined = 0;
         let mut marks = 0;
+        loop {
+            if state.indexes.is_empty() {
+                match self.examine_next(state, &mut examined, &mut limits) {
+                    Next::Found => {}
+                    Next::Later => return false,
+                    Next::End => break,
+                }
+            }
+            if !self.run_jobs(state, &mut marks, end, &mut limits) {
+                return false;
+            }
+        }
+        state.is_sweeping = false;
+        state.paused = PAUSE_PASSES;
+        true
+    }
+
+    fn begin_sweep(&self, state: &mut SettlingState) -> bool {
+        let Some(newest) = self.flush.transactions.ids().newest_aborted() else {
+            return false;
+        };
+        state.previous_goal = state.goal;
+        state.goal = WriteId(newest.0 + 1);
+        state.last = None;
+        state.is_sweeping = true;
+        true
+    }
+
+    /// Finds the next table with old ids.
+    fn examine_next(
+        &self,
+        state: &mut SettlingState,
+        examined: &mut usize,
+        limits: &mut Limits,
+    ) -> Next {
+        while *examined < EXAMINED_MAX {
+            let Some((id, slot)) = self.table_after(state.last) else {
+                return Next::End;
+            };
+            *examined += 1;
+            match self.examine(state, id, &slot) {
+                Examined::Nothing => {}
+                Examined::Closed if limits.opened == 0 => return Next::Later,
+                Examined::Closed => {
+                    limits.opened -= 1;
+                    if let Some(table) = self.open(id, &slot)
+                        && let Some(indexes) = table.open_indexes()
+                    {
+                        state.indexes = indexes.to_vec();
+                    }
+                }
+                Examined::Indexes(indexes) => state.indexes = indexes,
+            }
+            state.last = Some(id);
+            if !state.indexes.is_empty() {
+                return Next::Found;
+            }
+        }
+        Next::Later
+    }
+
+    /// The first table, or the next one after an id.
+    fn table_after(&self, id: Option<u64>) -> Option<(u64, Slot)> {
+        let first = id.map_or(Bound::Unbounded, Bound::Excluded);
+        let tables = self.tables.lock();
+        let (id, state) = tables.by_id.range((first, Bound::Unbounded)).next()?;
+        Some((*id, Arc::clone(&state.slot)))
+    }
+
+    fn examine(&self, state: &SettlingState, id: u64, slot: &Slot) -> Examined {
+        let is_old = |oldest: WriteId| !oldest.is_settled() && oldest < state.goal;
+        let open = slot.lock();
+        if let Some(table) = &*open
+            && table.is_open()
+        {
+            let indexes = table.readable_indexes();
+            let indexes = indexes.iter().flat_map(|indexes| indexes.iter());
+            let indexes: Vec<_> = indexes
+                .filter(|index| is_old(index.oldest_recoverable_write_id()))
+                .cloned()
+                .collect();
+            return match indexes.is_empty() {
+                true => Examined::Nothing,
+                false => Examined::Indexes(indexes),
+            };
+        }
+        match entry_of(self.tables, id) {
+            Some(entry)
+                if entry.retained.is_none()
+                    && entry.indexes.iter().any(|one| is_old(one.oldest_write_id)) =>
+            {
+                Examined::Closed
+            }
+            _ => Examined::Nothing,
+        }
+    }
+
+    /// Opens a closed table.
+    fn open(&self, id: u64, slot: &Slot) -> Option<Arc<Table>> {
+        let mut used = slot.lock();
+        if let Some(table) = &*used
+            && table.is_open()
+        {
+            return Some(Arc::clone(table));
+        }
+        let (entry, counters) = {
+            let tables = self.tables.lock();
+            let found = tables.by_id.get(&id)?;
+            if !Arc::ptr_eq(&found.slot, slot) || found.entry.retained.is_some() {
+                return None;
+            }
+            (found.entry.clone(), Arc::clone(&found.counters))
+        };
+        let table = match &*used {
+            Some(table) => Arc::clone(table),
+            None => Arc::new(Table::closed(&entry, &counters)),
+        };
+        // The statement that uses the table reports why it cannot be opened.
+        if open_closed(self.tables, self.files, &table, &entry).is_err() {
+            let oldest = entry.indexes.iter().map(|index| index.oldest_write_id);
+            let first = oldest.filter(|oldest| !oldest.is_settled()).min()?;
+            let next = self.flush.transactions.ids().next();
+            let count = next.0.saturating_sub(first.0);
+            if let Some(found) = self.tables.lock().by_id.get_mut(&id) {
+                let range = WriteIdRange { first, count };
+                found.unreadable.get_or_insert(range);
+            }
+            return None;
+        }
+        *used = Some(Arc::clone(&table));
+        self.flush.signals.note_opened();
+        Some(table)
+    }
+
+    /// Runs jobs on the indexes in the list. Returns false when this pass has done enough.
+    fn run_jobs(
+        &self,
+        state: &mut SettlingState,
+        marks: &mut u32,
+        end: Instant,
+        limits: &mut Limits,
+    ) -> bool {
+        let horizon = self.flush.transactions.horizon();
         while let Some(index) = state.indexes.last().cloned() {
-            let horizon = horizon.get_or_insert_with(|| self.flush.transactions.horizon());
-            let may_try = index.may_try(now);
-            let job = may_try.then(|| index.tree.next_settling_job(&*horizon, state.goal));
+            let may_try = index.may_try(Instant::now());
+            let job = may_try.then(|| index.tree.next_settling_job(&horizon, state.goal));
             let Some(job) = job.flatten() else {
+                self.leave(state, &index, limits);
                 state.indexes.pop();
                 continue;
             };
             self.flush.written.register(&index);
-            marks += 1;
+            *marks += 1;
             let is_mark = job.kind() == JobKind::Mark;
             // The index keeps the failure.
             let failed = self.flush.run_job(&index, job).is_err();
-            if failed || !is_mark || marks == MARKS_MAX {
-                return;
+            let is_over = Instant::now() >= end;
+            if is_over && (failed || !is_mark || *marks >= MARKS_MAX) {
+                return false;
             }
         }
+        true
     }
 
-    fn slots(&self, which: impl Fn(WriteId) -> bool) -> Vec<(u64, Slot)> {
-        let tables = self.tables.lock();
-        let states = tables.by_id.iter();
-        states
-            .filter(|(_, state)| {
-                let mut indexes = state.entry.indexes.iter();
-                indexes.any(|index| which(index.oldest_write_id))
-            })
-            .map(|(id, state)| (*id, Arc::clone(&state.slot)))
-            .collect()
-    }
-
-    fn open_indexes(&self) -> Vec<Arc<Index>> {
-        let slots = self.slots(|_| true).into_iter();
-        let tables = slots.filter_map(|(_, slot)| slot.lock().clone());
-        tables
-            .filter_map(|table| table.readable_indexes())
-            .flat_map(|indexes| indexes.to_vec())
-            .collect()
-    }
-
-    /// Opens a closed table whose files contain unsettled ids below `goal`.
-    fn open_closed(&self, goal: WriteId) -> Option<Arc<Table>> {
-        let is_older = |oldest: WriteId| !oldest.is_settled() && oldest < goal;
-        for (id, slot) in self.slots(is_older) {
-            let mut used = slot.lock();
-            if used.as_ref().is_some_and(|table| table.is_open()) {
-                continue;
-            }
-            let (entry, counters) = {
-                let tables = self.tables.lock();
-                let Some(state) = tables.by_id.get(&id) else {
-                    continue;
-                };
-                if !Arc::ptr_eq(&state.slot, &slot) || state.entry.retained.is_some() {
-                    continue;
-                }
-                (state.entry.clone(), Arc::clone(&state.counters))
-            };
-            let table = match &*used {
-                Some(table) => Arc::clone(table),
-                None => Arc::new(Table::closed(&entry, &counters)),
-            };
-            // The statement that uses the table reports why it cannot be opened.
-            if open_closed(self.tables, self.files, &table, &entry).is_err() {
-                continue;
-            }
-            *used = Some(Arc::clone(&table));
-            self.flush.signals.note_opened();
-            return Some(table);
+    /// Called when no run of an index can be settled now.
+    fn leave(&self, state: &mut SettlingState, index: &Arc<Index>, limits: &mut Limits) {
+        if index.is_dropped() {
+            return;
         }
-        None
+        let oldest = index.tree.oldest_memtable_write_id();
+        if limits.frozen > 0 && oldest.is_some_and(|oldest| oldest < state.previous_goal) {
+            limits.frozen -= 1;
+            self.flush.freeze(index);
+            self.flush.signals.wake_flushers();
+        }
+        if index.tree.needs_checkpoint() && !index.is_temporary() {
+            self.flush.written.register(index);
+            state.settled.insert(index.entry.file);
+        }
     }
+}
+
+/// What [`Settling::examine_next`] found.
+enum Next {
+    /// Indexes, in the list.
+    Found,
+    /// This pass has examined enough.
+    Later,
+    /// All tables were examined.
+    End,
 }

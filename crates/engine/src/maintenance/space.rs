@@ -20,7 +20,6 @@ use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use teak_base::{FileId, Lsn};
 use teak_tree::{SpaceAction, SpaceGoal};
@@ -43,6 +42,9 @@ const CLOSE_BYTES_MAX: u64 = 4 << 30;
 
 /// A move that makes a file smaller by less is not tried.
 const GAIN_BYTES_MIN: u64 = 64 << 10;
+
+/// Indexes that are examined at a time while the engine is idle.
+const EXAMINED_MAX: usize = 256;
 
 /// Bytes moved after which a checkpoint truncates the file.
 const ROUND_BYTES_MAX: u64 = 256 << 20;
@@ -245,12 +247,11 @@ impl FlushContext<'_> {
         self.messages.warning(&text);
     }
 
-    /// Called after a job. If the file of its index is too large, marks the index and wakes the
-    /// thread `teak-space`.
+    /// Called after a job. If the file of its index is too large, wakes the thread `teak-space`.
     pub(super) fn check_space(&self, index: &Index) {
         if self.signals.has_threads()
             && index.tree.space_action(SpaceGoal::Busy) != SpaceAction::Nothing
-            && !index.space_due.swap(true, Ordering::Relaxed)
+            && self.too_large.add(index.entry.file)
         {
             self.signals.wake_space();
         }
@@ -271,6 +272,15 @@ impl FlushContext<'_> {
     }
 }
 
+/// A pass over all written indexes while the engine is idle.
+#[derive(Default)]
+struct Sweep {
+    /// The file that was examined last.
+    last: Option<FileId>,
+    /// A file is larger than the idle goal and can be made smaller.
+    has_work: bool,
+}
+
 /// The state of the thread `teak-space`.
 pub(super) struct SpaceKeeper {
     log_end: Lsn,
@@ -280,6 +290,7 @@ pub(super) struct SpaceKeeper {
     finished: Option<Instant>,
     /// The log's end at the beginning of the last idle time.
     idle_at: Lsn,
+    sweep: Sweep,
     /// When moving blocks of these files did not help.
     stuck: HashMap<FileId, Instant>,
     busy: Pace,
@@ -293,6 +304,7 @@ impl SpaceKeeper {
             since: Instant::now(),
             finished: None,
             idle_at: Lsn(0),
+            sweep: Sweep::default(),
             stuck: HashMap::new(),
             busy: Pace::at_rate(BUSY_BYTES_PER_SECOND),
             idle: Pace::at_rate(IDLE_BYTES_PER_SECOND),
@@ -301,14 +313,11 @@ impl SpaceKeeper {
 
     /// Does the work that is due now.
     pub(super) fn run(&mut self, context: &FlushContext<'_>) {
-        let is_due = |index: &&Arc<Index>| index.space_due.swap(false, Ordering::Relaxed);
-        let due: Vec<Arc<Index>> = {
-            let written = context.written.read();
-            written.iter().filter(is_due).cloned().collect()
-        };
-        for index in due {
-            let may_continue = || !context.signals.is_stopping();
-            self.reclaim(context, &index, SpaceGoal::Busy, &may_continue);
+        for file in context.too_large.take() {
+            if let Some(index) = context.written.by_file(file) {
+                let may_continue = || !context.signals.is_stopping();
+                self.reclaim(context, &index, SpaceGoal::Busy, &may_continue);
+            }
         }
         let end = context.log.end();
         if end != self.log_end {
@@ -322,25 +331,32 @@ impl SpaceKeeper {
         }
     }
 
+    /// Continues the pass over all written indexes.
     fn run_idle(&mut self, context: &FlushContext<'_>) {
-        let mut finished = true;
         let end = self.log_end;
         if self.idle_at != end {
             self.idle_at = end;
             self.stuck.clear();
+            self.sweep = Sweep::default();
         }
-        self.stuck.retain(|_, at| at.elapsed() < RECHECK_PERIOD);
-        for index in context.written.live() {
-            // Merges free most of the space, so an index is skipped until it is fully merged.
-            finished &= index.tree.is_fully_merged();
-            if !index.tree.is_fully_merged() {
+        for _ in 0..EXAMINED_MAX {
+            let Some(index) = context.written.after(self.sweep.last) else {
+                if !std::mem::take(&mut self.sweep).has_work {
+                    self.finished = Some(Instant::now());
+                }
+                self.stuck.retain(|_, at| at.elapsed() < RECHECK_PERIOD);
+                return;
+            };
+            self.sweep.last = Some(index.entry.file);
+            if index.is_dropped() {
                 continue;
             }
+            // Merges free most of the space, so an index is skipped until it is fully merged.
+            let is_merged = index.tree.is_fully_merged();
             let may_continue = || !context.signals.is_stopping() && context.log.end() == end;
-            finished &= self.reclaim(context, &index, SpaceGoal::Idle, &may_continue);
-        }
-        if finished {
-            self.finished = Some(Instant::now());
+            let is_done =
+                is_merged && self.reclaim(context, &index, SpaceGoal::Idle, &may_continue);
+            self.sweep.has_work |= !is_done;
         }
     }
 
@@ -352,7 +368,7 @@ impl SpaceKeeper {
         goal: SpaceGoal,
         may_continue: &dyn Fn() -> bool,
     ) -> bool {
-        let file = index.tree.file_id();
+        let file = index.entry.file;
         let is_stuck = |at: &Instant| at.elapsed() < RECHECK_PERIOD;
         if self.stuck.get(&file).is_some_and(is_stuck)
             && index.tree.space_action(goal) != SpaceAction::Checkpoint
@@ -379,5 +395,73 @@ impl SpaceKeeper {
                 false
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::{IndexDefinition, TableDefinition};
+    use crate::engine::Engine;
+    use crate::options::EngineOptions;
+    use teak_base::Codec;
+    use teak_disk::MemoryDisk;
+
+    /// An engine with written tables.
+    fn with_tables(count: usize) -> Engine {
+        let mut options = EngineOptions::new("/data");
+        options.background_threads = 0;
+        options.cache_bytes = 8 << 20;
+        options.open_tables_kept = usize::MAX;
+        options.tree = teak_tree::TreeOptions::tiny();
+        let engine = Engine::open(Arc::new(MemoryDisk::new()), options).unwrap();
+        for number in 0..count {
+            let definition = TableDefinition {
+                name: format!("./db/t{number}"),
+                indexes: vec![IndexDefinition {
+                    label: "PRIMARY".into(),
+                    codec: Codec::Lz4,
+                    page_bytes: 0,
+                    exact_lookups: true,
+                    value_fixed_bytes: 0,
+                }],
+                metadata: Vec::new(),
+            };
+            engine.create_table(&definition).unwrap();
+            let table = engine.open_table(&definition.name).unwrap();
+            engine.core.written.register(&table.indexes().unwrap()[0]);
+        }
+        engine
+    }
+
+    #[test]
+    fn a_poll_examines_few_of_many_files() {
+        let engine = with_tables(EXAMINED_MAX * 2 + 10);
+        let context = FlushContext::from(&*engine.core);
+        let mut keeper = SpaceKeeper::new();
+        keeper.log_end = engine.core.log.end();
+        let files: Vec<FileId> = context.written.live().map(|one| one.entry.file).collect();
+        for poll in 1..=2 {
+            keeper.run_idle(&context);
+            assert_eq!(keeper.sweep.last, Some(files[poll * EXAMINED_MAX - 1]));
+            assert!(keeper.finished.is_none());
+        }
+        keeper.run_idle(&context);
+        assert!(keeper.finished.is_some());
+        assert_eq!(keeper.sweep.last, None);
+    }
+
+    #[test]
+    fn files_that_are_too_large_are_found_without_a_pass() {
+        let engine = with_tables(3);
+        let context = FlushContext::from(&*engine.core);
+        let file = context.written.after(None).unwrap().entry.file;
+        assert!(context.too_large.add(file));
+        assert!(!context.too_large.add(file));
+        // A file whose table was closed.
+        context.too_large.add(FileId(1 << 40));
+        let mut keeper = SpaceKeeper::new();
+        keeper.run(&context);
+        assert!(context.too_large.take().is_empty());
     }
 }

@@ -1,0 +1,34 @@
+//! A set of index files that need attention, for work whose amount must not
+//! depend on the number of indexes.
+
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use teak_base::FileId;
+
+/// A set of index files. A file may be in it although its table was closed or
+/// dropped.
+#[derive(Debug, Default)]
+pub(crate) struct FileSet {
+    files: Mutex<BTreeSet<FileId>>,
+    has_files: AtomicBool,
+}
+
+impl FileSet {
+    /// Adds a file. Returns whether it was not in the set.
+    pub(crate) fn add(&self, file: FileId) -> bool {
+        let mut files = self.files.lock();
+        self.has_files.store(true, Ordering::Release);
+        files.insert(file)
+    }
+
+    /// Removes and returns all files.
+    pub(crate) fn take(&self) -> BTreeSet<FileId> {
+        if !self.has_files.load(Ordering::Acquire) {
+            return BTreeSet::new();
+        }
+        let mut files = self.files.lock();
+        self.has_files.store(false, Ordering::Release);
+        std::mem::take(&mut *files)
+    }
+}

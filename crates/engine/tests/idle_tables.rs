@@ -1,0 +1,117 @@
+//! Tables that got a few rows and then nothing are flushed and closed while the
+//! engine is busy.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use common::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use teak_disk::{Disk, MemoryDisk};
+use teak_engine::{Engine, EngineOptions, TableHandle};
+use teak_testing::FaultDisk;
+
+const TABLES: usize = 24;
+
+/// Tables are idle soon, and the log requires no checkpoint.
+fn busy_options() -> EngineOptions {
+    let mut options = options();
+    options.background_threads = 1;
+    options.cache_bytes = 8 << 20;
+    options.checkpoint_period = Duration::from_secs(3600);
+    options.table_idle_period = Duration::from_millis(50);
+    options.commit_sync = false;
+    options
+}
+
+fn name(number: usize) -> String {
+    format!("./db/t{number}")
+}
+
+fn create(engine: &Engine, name: &str) -> TableHandle {
+    engine.create_table(&definition(name)).unwrap();
+    engine.open_table(name).unwrap()
+}
+
+/// Calls `work` while another thread writes to a table without a pause.
+fn while_busy<R>(engine: &Engine, table: &TableHandle, work: impl FnOnce() -> R) -> R {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut count = 0;
+            while !done.load(Ordering::Acquire) {
+                commit(engine, |t| {
+                    insert(t, table, &format!("{count:07}"), "1").unwrap();
+                });
+                count += 1;
+                thread::sleep(Duration::from_micros(200));
+            }
+        });
+        let result = work();
+        done.store(true, Ordering::Release);
+        writer.join().unwrap();
+        result
+    })
+}
+
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let give_up = Instant::now() + Duration::from_secs(120);
+    while !condition() {
+        assert!(Instant::now() < give_up, "{what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn idle_tables_are_closed_while_another_is_written() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let engine = Engine::open(Arc::clone(&disk) as Arc<dyn Disk>, busy_options()).unwrap();
+    let busy = create(&engine, "./db/busy");
+    let tables: Vec<TableHandle> = (0..TABLES).map(|n| create(&engine, &name(n))).collect();
+    while_busy(&engine, &busy, || {
+        for (number, table) in tables.iter().enumerate() {
+            commit(&engine, |t| {
+                insert(t, table, "row", &number.to_string()).unwrap();
+            });
+        }
+        wait_until("idle tables remain open", || {
+            engine.statistics().open_tables == 1
+        });
+        // A closed table is used again.
+        for table in &tables {
+            assert_eq!(rows(&engine, table).len(), 1);
+        }
+    });
+    drop((tables, busy));
+    engine.abandon();
+    let engine = open(&Arc::new(disk.crash(3)));
+    for number in 0..TABLES {
+        let table = engine.open_table(&name(number)).unwrap();
+        let value = number.to_string();
+        assert_eq!(rows(&engine, &table), pairs(&[("row", &value)]));
+    }
+}
+
+#[test]
+fn a_table_that_is_used_remains_open() {
+    let engine = Engine::open(Arc::new(MemoryDisk::new()), busy_options()).unwrap();
+    let busy = create(&engine, "./db/busy");
+    let used = create(&engine, "./db/used");
+    let idle = create(&engine, "./db/idle");
+    let mut open = begin(&engine);
+    insert(&mut open, &used, "row", "1").unwrap();
+    while_busy(&engine, &busy, || {
+        commit(&engine, |t| insert(t, &idle, "row", "1").unwrap());
+        wait_until("the idle table remains open", || {
+            // The cursor of an unfinished read would do the same.
+            assert_eq!(rows(&engine, &used).len(), 0);
+            engine.statistics().open_tables == 2
+        });
+    });
+    open.commit().unwrap();
+    assert_eq!(rows(&engine, &used).len(), 1);
+    assert_eq!(rows(&engine, &idle).len(), 1);
+}

@@ -13,18 +13,21 @@ use teak_disk::{Disk, DiskFile};
 impl BlockFile {
     /// Opens a file for reading although parts of it are damaged. Returns the
     /// payload of its newest checkpoint whose blocks are on the disk, or of the
-    /// newest one if there is none. Writes nothing; checkpoints of the file fail.
+    /// newest one if there is none, and why a superblock cannot be read that may be
+    /// newer. Writes nothing; checkpoints of the file fail.
     ///
     /// # Errors
     /// `Corrupt` when no superblock is valid, or the file is not the `expected`
-    /// one; `UnsupportedFormat`, `NotFound`, `Io`.
+    /// one; `UnsupportedFormat`, `NotFound`; `Io` when neither superblock can be
+    /// read.
     pub fn open_damaged(
         disk: &Arc<dyn Disk>,
         path: &Path,
         expected: FileId,
-    ) -> StorageResult<(Self, Vec<u8>)> {
+    ) -> StorageResult<(Self, Vec<u8>, Option<StorageError>)> {
         let file = disk.open(path)?;
-        let (slot, superblock) = newest(&*file, path)?;
+        let (both, unreadable) = without_unreadable(read_both(&*file));
+        let (slot, superblock) = newest(&*file, path, both)?;
         if superblock.file != expected {
             let found = superblock.file;
             let reason = format!("the file names itself {found}, but {expected} was expected");
@@ -39,12 +42,29 @@ impl BlockFile {
         state.refuse(StorageError::corrupt(path, slot.offset(), reason));
         let file_bytes = file.len()?;
         let shared = SharedFile::new(file, superblock.file, file_bytes, state);
-        Ok((Self::from_shared(shared), superblock.payload))
+        Ok((Self::from_shared(shared), superblock.payload, unreadable))
     }
 }
 
-fn newest(file: &dyn DiskFile, path: &Path) -> StorageResult<(SuperblockSlot, SuperblockInfo)> {
-    let found = valid(path, read_both(file))?;
+type BothSuperblocks = [StorageResult<SuperblockInfo>; 2];
+
+/// Replaces a slot that the disk does not read by the other one, if that is valid.
+fn without_unreadable(both: BothSuperblocks) -> (BothSuperblocks, Option<StorageError>) {
+    match both {
+        [Ok(one), Err(cause @ StorageError::Io { .. })]
+        | [Err(cause @ StorageError::Io { .. }), Ok(one)] => {
+            ([Ok(one.clone()), Ok(one)], Some(cause))
+        }
+        both => (both, None),
+    }
+}
+
+fn newest(
+    file: &dyn DiskFile,
+    path: &Path,
+    both: BothSuperblocks,
+) -> StorageResult<(SuperblockSlot, SuperblockInfo)> {
+    let found = valid(path, both)?;
     let is_complete = |(_, superblock): &&(SuperblockSlot, SuperblockInfo)| {
         let new = superblock.new_blocks.as_ref();
         new.is_none_or(|new| new.is_on(file).unwrap_or(false))

@@ -312,3 +312,34 @@ fn the_first_checkpoint_after_opening_retains_the_durable_superblock() {
         }
     }
 }
+
+/// The superblock that the disk does not read may be the newest, so the file cannot be opened in
+/// the state of the other one. What is left can be read.
+#[test]
+fn an_unreadable_superblock_is_skipped_only_to_read_what_is_left() {
+    let faults = FaultDisk::new(1);
+    let disk: Arc<dyn Disk> = Arc::new(faults.clone());
+    let file = create(&disk);
+    let address = write(&file, b"abc");
+    checkpoint(&file, b"state");
+    drop(file);
+    let path = Path::new(PATH);
+    for slot in 0..2 {
+        faults.fail_read(slot);
+        let refused = BlockFile::open(&disk, path, Some(FILE));
+        assert!(matches!(refused, Err(StorageError::Io { .. })), "{slot}");
+        faults.fail_read(slot);
+        let opened = BlockFile::open_damaged(&disk, path, FILE);
+        let (file, payload, unreadable) = opened.unwrap();
+        assert_eq!(payload, b"state");
+        assert!(matches!(unreadable, Some(StorageError::Io { .. })));
+        assert_eq!(read(&file, address), b"abc");
+        file.prepare_checkpoint().map(|_| ()).unwrap_err();
+    }
+    faults.fail_read(0);
+    faults.fail_read(1);
+    let refused = BlockFile::open_damaged(&disk, path, FILE);
+    assert!(matches!(refused, Err(StorageError::Io { .. })));
+    let (_, _, unreadable) = BlockFile::open_damaged(&disk, path, FILE).unwrap();
+    assert!(unreadable.is_none());
+}

@@ -14,6 +14,8 @@ pub enum LostKind {
     Run,
     /// A node, with all runs below it.
     Subtree,
+    /// A superblock, which may be newer than the one that was used.
+    Checkpoint,
 }
 
 /// A part of a tree that cannot be read.
@@ -74,6 +76,7 @@ impl fmt::Display for LostPart {
             LostKind::Page => "a page",
             LostKind::Run => "a run",
             LostKind::Subtree => "a node and everything below it",
+            LostKind::Checkpoint => "a superblock, and perhaps newer changes,",
         })?;
         if let Some(entries) = self.entries
             && self.kind != LostKind::Value

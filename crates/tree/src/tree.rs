@@ -12,7 +12,7 @@
 
 use crate::counters::TreeCounters;
 use crate::install_state::InstallState;
-use crate::lost_part::LostPart;
+use crate::lost_part::{LostKind, LostPart};
 use crate::memory::TreeAccount;
 use crate::node::{Key, Node, NodeLoader, OnDamage};
 use crate::payload::Payload;
@@ -60,7 +60,7 @@ pub struct Tree {
     /// What is done with unreadable nodes. They are skipped only in a tree that was opened with
     /// [`Tree::open_damaged`].
     on_damage: OnDamage,
-    /// The nodes that were skipped.
+    /// The nodes, and the superblock, that were skipped.
     pub(crate) lost: Vec<LostPart>,
 }
 
@@ -118,7 +118,8 @@ impl Tree {
     }
 
     /// Opens a tree whose blocks may be damaged, to be salvaged: an unreadable
-    /// node becomes an empty subtree. Writes nothing; checkpoints fail.
+    /// node becomes an empty subtree. If the disk does not read one superblock,
+    /// the state of the other one is opened. Writes nothing; checkpoints fail.
     ///
     /// # Errors
     /// `Corrupt` when no superblock is valid; `UnsupportedFormat`, `NotFound`, `Io`.
@@ -128,9 +129,14 @@ impl Tree {
         expected: FileId,
         cache: &Arc<PageCache>,
     ) -> StorageResult<Arc<Self>> {
-        let (file, payload) = BlockFile::open_damaged(disk, path, expected)?;
+        let (file, payload, unreadable) = BlockFile::open_damaged(disk, path, expected)?;
         let payload = Payload::decode(path, &payload)?;
-        Self::load(file, payload, cache, OnDamage::Skip)
+        let lost = unreadable.map(|cause| LostPart {
+            hides_older: true,
+            ..LostPart::new(LostKind::Checkpoint, &[], None, cause)
+        });
+        let lost = lost.into_iter().collect();
+        Self::load(file, payload, cache, OnDamage::Skip, lost)
     }
 
     fn from_payload(
@@ -138,7 +144,7 @@ impl Tree {
         payload: Payload,
         cache: &Arc<PageCache>,
     ) -> StorageResult<Arc<Self>> {
-        Self::load(file, payload, cache, OnDamage::Fail)
+        Self::load(file, payload, cache, OnDamage::Fail, Vec::new())
     }
 
     fn load(
@@ -146,9 +152,9 @@ impl Tree {
         payload: Payload,
         cache: &Arc<PageCache>,
         on_damage: OnDamage,
+        mut lost: Vec<LostPart>,
     ) -> StorageResult<Arc<Self>> {
         let options = payload.options;
-        let mut lost = Vec::new();
         let mut install = InstallState::new(payload.flushed_lsn, payload.next_child_id.max(1));
         let mut written_nodes = HashSet::new();
         let root = match payload.root {
@@ -156,7 +162,7 @@ impl Tree {
                 let mut loader = NodeLoader::new(&file, cache, &options, on_damage);
                 let root = loader.load_root(address)?;
                 install.next_child_id = install.next_child_id.max(loader.child_id_max() + 1);
-                lost = loader.take_lost();
+                lost.extend(loader.take_lost());
                 written_nodes = loader.into_addresses();
                 root
             }

@@ -207,3 +207,30 @@ fn an_intact_part_of_a_file_that_was_cut_off_is_read() {
     file.set_len(4000).unwrap();
     assert!(Tree::open_damaged(&subject.disk, &subject.path, FileId(7), &cache).is_err());
 }
+
+/// The superblock may be newer than the one that is used.
+#[test]
+fn a_superblock_that_the_disk_does_not_read_is_reported() {
+    let mut random = Random(4);
+    let mut model = Model::new(KEYS);
+    let disk = FaultDisk::new(4);
+    let mut subject = Subject::create(Arc::new(disk.clone()), TreeOptions::tiny());
+    fill(&mut random, &mut model, &subject);
+    subject.checkpoint().unwrap();
+    let view = newest(&model);
+    let cache = Arc::new(PageCache::new(64 * 1024));
+    for slot in 0..2 {
+        disk.fail_read(slot);
+        let opened = Tree::open_damaged(&subject.disk, &subject.path, FileId(7), &cache);
+        let (found, lost) = salvage(&opened.unwrap(), &view);
+        let [lost] = lost.as_slice() else {
+            panic!("{lost:?}");
+        };
+        assert_eq!(lost.kind, LostKind::Checkpoint);
+        assert!(
+            lost.to_string()
+                .contains("a superblock, and perhaps newer changes")
+        );
+        compare(&model, &view, &found, &[]).unwrap();
+    }
+}

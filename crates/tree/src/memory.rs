@@ -139,10 +139,15 @@ impl MemtableMemory {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// The largest active memtable: its size, and the file of its tree.
+    /// The largest active memtable, or the next smaller one after `place`: its
+    /// size, and the file of its tree.
     #[must_use]
-    pub fn largest(&self) -> Option<(u64, FileId)> {
-        self.sizes.lock().last().copied()
+    pub fn largest(&self, place: Option<(u64, FileId)>) -> Option<(u64, FileId)> {
+        let sizes = self.sizes.lock();
+        match place {
+            Some(place) => sizes.range(..place).next_back().copied(),
+            None => sizes.last().copied(),
+        }
     }
 
     /// The size of the largest active memtable.
@@ -345,9 +350,12 @@ mod tests {
         a.grow_to(90);
         b.grow_to(300);
         assert_eq!(memory.used().active, 400);
-        assert_eq!(memory.largest(), Some((300, FileId(2))));
+        assert_eq!(memory.largest(None), Some((300, FileId(2))));
+        let second_largest = memory.largest(Some((300, FileId(2))));
+        assert_eq!(second_largest, Some((100, FileId(1))));
+        assert_eq!(memory.largest(second_largest), None);
         b.enter(Phase::Frozen);
-        assert_eq!(memory.largest(), Some((100, FileId(1))));
+        assert_eq!(memory.largest(None), Some((100, FileId(1))));
         b.enter(Phase::Retired);
         b.enter(Phase::Frozen);
         let used = memory.used();
@@ -356,10 +364,10 @@ mod tests {
         let c = Charge::new(&second);
         c.grow_to(8);
         drop(a);
-        assert_eq!(memory.largest(), Some((8, FileId(2))));
+        assert_eq!(memory.largest(None), Some((8, FileId(2))));
         drop((b, c));
         assert_eq!(memory.used(), MemtableUse::default());
-        assert_eq!((memory.largest(), memory.largest_bytes()), (None, 0));
+        assert_eq!((memory.largest(None), memory.largest_bytes()), (None, 0));
         assert_eq!((memory.written(), second.written()), (408, 308));
     }
 

@@ -32,21 +32,23 @@ use teak_transactions::{TransactionHandle, WaitError};
 use teak_tree::MemtableUse;
 
 /// Largest memtable, in bytes.
-const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
+pub(crate) const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 
 /// Longest time that a writer is stopped because of aborted ids. The ids may be
 /// registered until its own transaction has ended, too.
 const ABORTED_STOP_MAX: Duration = Duration::from_secs(10);
 
-/// Freezes memtables that are too large, and wakes the flushers.
+/// Freezes memtables that are too large, and wakes the flushers. Those of a table
+/// that is being made whole are left to the thread that does it.
 pub(crate) fn freeze_large(context: FlushContext<'_>) {
+    let mut skipped = None;
     loop {
         let used = context
             .budget
             .without_unflushable(context.memtables().used());
         let quota = context.budget.live_quota(used.retired);
         let half = quota / 2;
-        let Some((bytes, file)) = context.memtables().largest() else {
+        let Some(largest @ (bytes, file)) = context.memtables().largest(skipped) else {
             break;
         };
         let bytes_min = context.budget.memtable_bytes_min.min(half / 4);
@@ -55,9 +57,10 @@ pub(crate) fn freeze_large(context: FlushContext<'_>) {
         if bytes <= MEMTABLE_BYTES_MAX.min(half) && !frees_memory {
             break;
         }
-        let index = context.written.by_file(file);
-        if !index.is_some_and(|index| context.freeze(&index)) {
-            break;
+        match context.written.by_file(file) {
+            Some(index) if context.freeze(&index) => {}
+            Some(_) => break,
+            None => skipped = Some(largest),
         }
     }
     if context.memtables().used().frozen > 0 {
@@ -145,7 +148,8 @@ struct MemtableBound<'a> {
 
 impl MemtableBound<'_> {
     fn own_bytes(&self) -> u64 {
-        let trees = self.indexes.iter().map(|index| &index.tree);
+        let live = self.indexes.iter().filter(|index| !index.is_dropped());
+        let trees = live.map(|index| &index.tree);
         trees
             .map(|tree| tree.memtable_bytes() + tree.frozen_bytes())
             .sum()
@@ -153,8 +157,8 @@ impl MemtableBound<'_> {
 
     /// The failure of a flush of this table.
     fn own_failure(&self) -> Option<EngineError> {
-        let mut indexes = self.indexes.iter();
-        let failure = indexes.find_map(|index| {
+        let mut live = self.indexes.iter().filter(|index| !index.is_dropped());
+        let failure = live.find_map(|index| {
             let has_frozen = index.tree.frozen_memtables() > 0;
             let failure = index.attempts(WorkKind::Memtables).failure();
             failure.filter(|_| has_frozen)
@@ -329,5 +333,66 @@ fn flush_here(context: FlushContext<'_>, indexes: &[Arc<Index>]) -> EngineResult
             return Err(EngineError::Storage(error));
         }
         return Ok(());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Codec, Engine, EngineOptions, IndexDefinition, Isolation, TableDefinition};
+    use crate::{IndexNumber, RowEntry};
+    use std::sync::Arc;
+    use teak_base::{FileId, Operation, WriteId};
+    use teak_disk::{Disk, MemoryDisk};
+    use teak_tree::{Tree, TreeOptions};
+
+    /// The largest memtable belongs to a table that is being made whole.
+    #[test]
+    fn a_large_memtable_of_no_open_table_does_not_keep_others_from_being_frozen() {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let mut options = EngineOptions::new("/data");
+        options.background_threads = 0;
+        options.cache_bytes = 1 << 20;
+        options.memtable_bytes_min = 0;
+        let engine = Engine::open(Arc::clone(&disk), options).unwrap();
+        let context = FlushContext::from(&*engine.core);
+        let half = context.budget.memtable_quota() / 2;
+        let file = FileId(1 << 40);
+        let options = TreeOptions::default();
+        let cache = &engine.core.files.cache;
+        let tree = Tree::create(&disk, "/data/x".as_ref(), file, options, cache).unwrap();
+        let value = [b'v'; 1000];
+        for key in 0u64.. {
+            let guard = tree.write_guard();
+            guard.insert(WriteId(1), Operation::Put, &key.to_be_bytes(), &value);
+            drop(guard);
+            if tree.memtable_bytes() > half {
+                break;
+            }
+        }
+        let index = IndexDefinition {
+            label: "PRIMARY".into(),
+            codec: Codec::Lz4,
+            page_bytes: 0,
+            exact_lookups: true,
+            value_fixed_bytes: 0,
+        };
+        let definition = TableDefinition {
+            name: "./db/t".into(),
+            indexes: vec![index],
+            metadata: Vec::new(),
+        };
+        engine.create_table(&definition).unwrap();
+        let table = engine.open_table("./db/t").unwrap();
+        let mut transaction = engine.begin(Isolation::RepeatableRead);
+        let entry = RowEntry {
+            index: IndexNumber::ROWS,
+            unique: true,
+            key: b"key",
+            value: &value,
+        };
+        transaction.insert(&table, &[entry]).unwrap();
+        freeze_large(context);
+        assert!(context.memtables().used().frozen > 0);
     }
 }

@@ -35,7 +35,7 @@ use self::ordered_load::OrderedLoad;
 use crate::core::EngineCore;
 use crate::core::index::Index;
 use crate::definition::IndexDefinition;
-use crate::error::EngineResult;
+use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
 use crate::maintenance::flusher::{FlushContext, FlushTargets, abandon_index};
 use crate::table_handle::TableHandle;
@@ -178,7 +178,7 @@ impl Alteration {
             }
             table.building.store(0, Ordering::Release);
             for added in &self.added {
-                abandon_index(core, &added.index);
+                abandon_index((&**core).into(), &added.index);
             }
             core.signals.space_available();
         }
@@ -198,6 +198,15 @@ impl Drop for Alteration {
     }
 }
 
+/// Returns an error if the building of an index has been ended, because its file
+/// fails.
+fn require_building(index: &Index) -> EngineResult<()> {
+    match index.build_failure() {
+        None => Ok(()),
+        Some(cause) => Err(EngineError::Storage(cause.clone())),
+    }
+}
+
 /// Flushes the memtables of an index and checkpoints its file.
 fn make_durable(core: &EngineCore, index: &Arc<Index>) -> EngineResult<()> {
     let context = FlushContext::from(core);
@@ -205,5 +214,6 @@ fn make_durable(core: &EngineCore, index: &Arc<Index>) -> EngineResult<()> {
     let mut targets = FlushTargets::new(true);
     targets.add(index);
     context.flush(targets)?;
-    context.checkpoint_index(index)
+    context.checkpoint_index(index)?;
+    require_building(index)
 }

@@ -159,21 +159,31 @@ impl EngineCore {
     }
 
     /// Called before the first write to an index since it was opened, and while
-    /// writes are refused.
+    /// writes are refused. False if the index must be skipped: it was being built,
+    /// and will never be used.
     ///
     /// # Errors
     /// `TableReadOnly`.
     #[cold]
-    pub(crate) fn begin_writes(&self, index: &Arc<Index>) -> EngineResult<()> {
-        let refused = |cause| EngineError::TableReadOnly {
-            path: index.entry.path.clone(),
-            cause,
+    pub(crate) fn begin_writes(&self, index: &Arc<Index>) -> EngineResult<bool> {
+        let refused = |cause| match index.build_failure() {
+            Some(_) => Ok(false),
+            None => Err(EngineError::TableReadOnly {
+                path: index.entry.path.clone(),
+                cause,
+            }),
         };
+        if index.build_failure().is_some() {
+            return Ok(false);
+        }
         if let Some(cause) = index.access.refusal() {
-            return Err(refused(cause));
+            return refused(cause);
         }
         self.written.register(index);
-        index.access.open().map_err(refused)
+        match index.access.open() {
+            Ok(()) => Ok(true),
+            Err(cause) => refused(cause),
+        }
     }
 
     /// Locks the mutex of changes of tables of this kind.

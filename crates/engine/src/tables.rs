@@ -481,7 +481,7 @@ impl Engine {
 fn abandon(core: &EngineCore, table: &Table) {
     if let Some(indexes) = table.open_indexes() {
         for index in indexes.iter() {
-            abandon_index(core, index);
+            abandon_index(core.into(), index);
         }
     }
     core.signals.space_available();

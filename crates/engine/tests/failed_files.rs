@@ -8,7 +8,10 @@ mod common;
 use common::*;
 use std::sync::Arc;
 use teak_disk::{Disk, MemoryDisk};
-use teak_engine::{Engine, EngineError, EngineOptions, TableHandle};
+use teak_engine::{
+    AddedIndex, Alteration, AlterationPlan, Engine, EngineError, EngineOptions, EntryOrder,
+    IndexNumber, PlannedIndex, RowEntry, TableHandle,
+};
 use teak_testing::GateDisk;
 
 const OTHER: &str = "./db/other";
@@ -110,4 +113,107 @@ fn a_table_that_cannot_be_flushed_becomes_read_only_until_it_can() {
     rows(&engine, &table);
     drop((table, other));
     engine.close().unwrap();
+}
+
+const NEW_FILE: &str = "db/t.by_new";
+
+fn begin_build(engine: &Engine, table: &TableHandle) -> Alteration {
+    let mut index = definition(TABLE).indexes.pop().unwrap();
+    index.label = "by_new".into();
+    let added = AddedIndex {
+        definition: index,
+        unique: false,
+        entry_order: EntryOrder::Any,
+    };
+    let alteration = engine.begin_alteration(table, &[added], Box::new(|| false));
+    alteration.unwrap()
+}
+
+/// A row, also in the index that is being built.
+fn put_built(engine: &Engine, table: &TableHandle, key: &str) -> Result<(), EngineError> {
+    let value = "v".repeat(400);
+    let second = format!("{value}\0{key}");
+    let entry = |index, key, value| RowEntry {
+        index: IndexNumber(index),
+        unique: index == 0,
+        key,
+        value,
+    };
+    let entries = [
+        entry(0, key.as_bytes(), value.as_bytes()),
+        entry(1, second.as_bytes(), &[]),
+        entry(2, key.as_bytes(), &[]),
+    ];
+    let mut transaction = begin(engine);
+    transaction.insert(table, &entries)?;
+    transaction.commit()
+}
+
+fn plan() -> AlterationPlan {
+    let mut kept = definition(TABLE).indexes.into_iter();
+    let mut keep = |number| PlannedIndex::Kept(IndexNumber(number), kept.next().unwrap());
+    AlterationPlan {
+        indexes: vec![keep(0), keep(1), PlannedIndex::Added(0)],
+        metadata: b"metadata".to_vec(),
+    }
+}
+
+/// The new file of an alteration fails. The alteration fails at its next step, however late that
+/// is. Until then writers write the table, and the log is not kept for the new file.
+#[test]
+fn a_failing_new_file_fails_its_alteration_and_nothing_else() {
+    for is_built in [false, true] {
+        let mut options = options();
+        let heard = listening(&mut options);
+        let (disk, engine, table, other) = two_tables(options);
+        put(&engine, &table, "a").unwrap();
+        let mut alteration = begin_build(&engine, &table);
+        alteration.add(0, b"a", &[]).unwrap();
+        if is_built {
+            alteration.build(&mut |_, _| {}).unwrap();
+        }
+        put_built(&engine, &table, "b").unwrap();
+        disk.fail_syncs(NEW_FILE);
+        engine.checkpoint().unwrap_err();
+        put_built(&engine, &table, "c").unwrap();
+        for n in 0..400 {
+            put(&engine, &other, &format!("{n:05}")).unwrap();
+        }
+        put_built(&engine, &table, "d").unwrap();
+        let before = engine.statistics().log_bytes_used;
+        engine.checkpoint().unwrap();
+        assert!(engine.statistics().log_bytes_used < before / 2);
+        disk.open_gate(NEW_FILE);
+        engine.run_maintenance().unwrap();
+        put_built(&engine, &table, "e").unwrap();
+        let failed = match is_built {
+            false => {
+                let failed = alteration.add(0, b"x", &[]);
+                drop(alteration);
+                failed
+            }
+            true => Alteration::commit(vec![(alteration, plan())]),
+        };
+        let failed = failed.unwrap_err();
+        assert!(failed.to_string().contains("by_new"), "{failed}");
+        assert_eq!(rows(&engine, &table).len(), 5);
+        assert_eq!(table.index_count(), 2);
+        put(&engine, &table, "f").unwrap();
+        let mut alteration = begin_build(&engine, &table);
+        alteration.build(&mut |_, _| {}).unwrap();
+        Alteration::commit(vec![(alteration, plan())]).unwrap();
+        let heard = heard.lock().unwrap().clone();
+        let reported = |text: &&String| text.contains("ALTER TABLE fails");
+        assert_eq!(heard.iter().filter(reported).count(), 1, "{heard:?}");
+        assert!(
+            !heard.iter().any(|text| text.contains("read-only")),
+            "{heard:?}"
+        );
+        drop((table, other));
+        engine.close().unwrap();
+        let engine = open(&Arc::new(disk));
+        let table = engine.open_table(TABLE).unwrap();
+        assert_eq!(rows(&engine, &table).len(), 6);
+        assert_eq!(engine.statistics().orphan_files, 0);
+    }
 }

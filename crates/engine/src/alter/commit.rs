@@ -1,6 +1,8 @@
 //! Step 4 of an alteration: the commit, one log record for all tables.
 
-use super::{Added, Alteration, AlterationPlan, Filling, PlannedIndex, make_durable};
+use super::{
+    Added, Alteration, AlterationPlan, Filling, PlannedIndex, make_durable, require_building,
+};
 use crate::catalogue::{AlteredTable, IndexEntry, encode_tables_altered};
 use crate::core::EngineCore;
 use crate::core::index::{Index, adopt_options};
@@ -231,7 +233,7 @@ impl Alteration {
             table.replaced();
         }
         for index in &outcome.dropped {
-            abandon_index(core, index);
+            abandon_index(core.into(), index);
         }
         let entry_of = |index: &Arc<Index>| index.entry.clone();
         let dropped: Vec<IndexEntry> = outcome.dropped.iter().map(entry_of).collect();
@@ -260,6 +262,10 @@ fn log_and_install(
         .iter()
         .any(|(alteration, _)| alteration.handle.table.is_temporary());
     let _changes = core.lock_changes(is_temporary);
+    for (alteration, _) in &*alterations {
+        let mut added = alteration.added.iter();
+        added.try_for_each(|added| require_building(&added.index))?;
+    }
     let mut outcomes = Vec::with_capacity(alterations.len());
     for (alteration, plan) in &mut *alterations {
         outcomes.push(alteration.outcome(std::mem::take(&mut plan.metadata), plan)?);

@@ -1,7 +1,7 @@
 //! Steps 2 and 3 of an alteration: the entries of the new indexes.
 
 use super::sorter::{Interrupted, Merge};
-use super::{Alteration, Filling, make_durable};
+use super::{Alteration, Filling, make_durable, require_building};
 use crate::core::EngineCore;
 use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
@@ -29,6 +29,7 @@ impl Alteration {
         let Some(found) = self.added.get_mut(position) else {
             return Err(accepts_no_entries(added));
         };
+        require_building(&found.index)?;
         match &mut found.filling {
             Filling::AnyOrder(sorter) => sorter.add(key, value, &*self.interrupted),
             Filling::ByKey(load) => load.add(core, &found.index, key, value),
@@ -119,6 +120,7 @@ fn load(
     let mut load = index.tree.bulk_load(PausedLoad::default());
     let mut last: Option<Vec<u8>> = None;
     while let Some((key, value)) = merge.entry(interrupted)? {
+        require_building(index)?;
         match &mut last {
             Some(last) if last.as_slice() == key => {
                 on_duplicate(key, value)?;

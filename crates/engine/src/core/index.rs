@@ -6,8 +6,8 @@ use super::retry::Retry;
 use super::work_kind::WorkKind;
 use super::write_access::WriteAccess;
 use crate::catalogue::{IndexEntry, IndexSizes};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use teak_base::{Lsn, StorageError, WriteId};
 use teak_transactions::RangeLocks;
@@ -23,6 +23,8 @@ pub(crate) struct Index {
     pub access: WriteAccess,
     /// Dropped or replaced: no more background work.
     pub dropped: AtomicBool,
+    /// Why the alteration that was building the index cannot be completed.
+    build_failure: OnceLock<StorageError>,
     /// The log records that its file lacks are in a file of their own, so the log is not kept for it.
     log_retained: AtomicBool,
     /// Recovery skips log records before this position because the file contains their effects.
@@ -53,6 +55,7 @@ impl Index {
             registered: AtomicBool::new(false),
             access: WriteAccess::default(),
             dropped: AtomicBool::new(false),
+            build_failure: OnceLock::new(),
             log_retained: AtomicBool::new(false),
             replay_from: tree.flushed_lsn(),
             created_at: AtomicU64::new(0),
@@ -86,6 +89,19 @@ impl Index {
 
     pub(crate) fn set_log_retained(&self, is_retained: bool) {
         self.log_retained.store(is_retained, Ordering::Release);
+    }
+
+    /// Ends the building of the index: the alteration fails, and writers skip the
+    /// index. After the call no writer inserts into it.
+    pub(crate) fn fail_build(&self, cause: &StorageError) {
+        let _ = self.build_failure.set(cause.clone());
+        self.access.refuse(cause);
+        self.tree.wait_for_writers();
+    }
+
+    /// Why the alteration that was building the index cannot be completed.
+    pub(crate) fn build_failure(&self) -> Option<&StorageError> {
+        self.build_failure.get()
     }
 
     pub(crate) fn is_dropped(&self) -> bool {

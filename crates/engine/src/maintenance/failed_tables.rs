@@ -16,14 +16,18 @@
 //! the index files must contain all of them before, and the catalogue must say that
 //! they are needed no more. In the first case the table must be repaired or
 //! truncated, or the engine opened again.
+//!
+//! A new index that an alteration is building is not part of the table yet. If it
+//! fails like that, the alteration does, and writers skip the index from then on:
+//! the log is not kept until the caller ends the alteration, which may take long.
 
 use super::catalogue_writer::CatalogueContext;
-use super::flusher::{FlushContext, FlushTargets};
+use super::flusher::{FlushContext, FlushTargets, abandon_index};
 use crate::core::index::Index;
 use crate::core::maintenance_state::ReadOnlyTables;
 use crate::core::opening::entry_of;
 use crate::core::table::Table;
-use crate::core::tables::Tables;
+use crate::core::tables::{Slot, Tables};
 use crate::core::work_kind::WorkKind;
 use crate::error::EngineResult;
 use crate::retained::RetainContext;
@@ -76,6 +80,9 @@ impl FailedTables<'_> {
             let Some(cause) = self.reason(&index, end) else {
                 continue;
             };
+            if self.fail_build(&index, &cause) {
+                continue;
+            }
             if let Some(table) = self.table_of(index.entry.file) {
                 self.refuse_writes(&table, &cause);
                 read_only.tables.push(Arc::downgrade(&table));
@@ -158,19 +165,38 @@ impl FailedTables<'_> {
         (end.0.saturating_sub(needed.0) > share).then_some(failure)
     }
 
+    /// The slot of the table that an index file belongs to.
+    fn slot_of(&self, file: FileId) -> Option<Slot> {
+        let tables = self.tables.lock();
+        let mut states = tables.durable();
+        let (_, state) = states.find(|(_, state)| {
+            let mut indexes = state.entry.indexes.iter();
+            indexes.any(|index| index.file == file)
+        })?;
+        Some(Arc::clone(&state.slot))
+    }
+
     /// The open table that an index file belongs to.
     fn table_of(&self, file: FileId) -> Option<Arc<Table>> {
-        let slot = {
-            let tables = self.tables.lock();
-            let mut states = tables.durable();
-            let (_, state) = states.find(|(_, state)| {
-                let mut indexes = state.entry.indexes.iter();
-                indexes.any(|index| index.file == file)
-            })?;
-            Arc::clone(&state.slot)
-        };
+        let slot = self.slot_of(file)?;
         let open = slot.lock();
         open.clone()
+    }
+
+    /// Ends the building of an index whose file fails. Returns whether the index
+    /// was being built by an alteration, which fails now.
+    fn fail_build(&self, index: &Arc<Index>, cause: &StorageError) -> bool {
+        // No alteration is committed at the same time.
+        let _changes = self.catalogue.table_changes.lock();
+        if index.is_dropped() || self.slot_of(index.entry.file).is_some() {
+            return false;
+        }
+        index.fail_build(cause);
+        abandon_index(self.flush, index);
+        let path = index.entry.path.display();
+        let text = format!("ALTER TABLE fails, because its new file {path} fails: {cause}");
+        self.flush.messages.error(&text);
+        true
     }
 
     fn refuse_writes(&self, table: &Table, cause: &StorageError) {

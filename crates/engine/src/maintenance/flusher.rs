@@ -395,13 +395,16 @@ impl FlushTargets {
     }
 }
 
-/// Ends background work on an index that is no longer the table's.
-pub(crate) fn abandon_index(core: &EngineCore, index: &Arc<Index>) {
-    index.dropped.store(true, Ordering::Release);
-    core.written.remove(index);
+/// Ends background work on an index that is no longer the table's, or will never
+/// be. Has no effect if it was called before.
+pub(crate) fn abandon_index(context: FlushContext<'_>, index: &Arc<Index>) {
+    if index.dropped.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    context.written.remove(index);
     index.tree.abandon();
-    core.counts.add_closed(index);
-    core.work.update(index);
+    context.counts.add_closed(index);
+    context.work.update(index);
 }
 
 #[cfg(feature = "testing")]

@@ -246,8 +246,8 @@ impl<'a, 'p> RowWriter<'a, 'p> {
                 .is_none_or(|(number, _)| *number != operation.index)
             {
                 guards.push((operation.index, index.tree.write_guard()));
-                if !index.access.is_open() {
-                    core.begin_writes(index)?;
+                if !index.access.is_open() && !core.begin_writes(index)? {
+                    guards.pop();
                 }
             }
             // Entries of the other indexes are protected by the lock of the row.
@@ -270,11 +270,14 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         let mut current = remaining.next();
         for IndexOperation { index, write, .. } in &row.operations {
             while let Some((number, _)) = current
-                && number != index
+                && number < index
             {
                 current = remaining.next();
             }
-            if let Some((_, guard)) = current {
+            // An index that was skipped has no guard.
+            if let Some((number, guard)) = current
+                && number == index
+            {
                 guard.insert(write_id, write.operation, write.key, write.value);
             }
         }

@@ -39,9 +39,9 @@ use crate::error::{EngineError, EngineResult};
 use crate::maintenance::catalogue_writer::CatalogueContext;
 use crate::maintenance::flusher::FlushContext;
 use crate::options::EngineOptions;
-use crate::retained::{remove_unneeded, restore_all, retain};
+use crate::retained::{count_retained, remove_unneeded, restore_all, retain};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -122,8 +122,10 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: EngineOptions) -> EngineResult<
     replay.leave_out_missing();
     let unavailable = std::mem::take(&mut replay.unavailable);
     let repaired = std::mem::take(&mut replay.repaired);
+    let replaced = std::mem::take(&mut replay.replaced);
     let core = into_core(replay, options, &catalogue, log, lock)?;
-    finish(&core, &unavailable, &repaired)?;
+    remove_unneeded(&core, &repaired, &replaced)?;
+    finish(&core, &unavailable)?;
     restore_all(&core)?;
     Ok(core)
 }
@@ -220,11 +222,7 @@ fn into_core(
 
 /// Aborts the transactions without a commit or prepare record, retains the records of unavailable
 /// tables, removes unused files, and writes the catalogue.
-fn finish(
-    core: &EngineCore,
-    unavailable: &BTreeMap<u64, StorageError>,
-    repaired: &BTreeSet<u64>,
-) -> EngineResult<()> {
+fn finish(core: &EngineCore, unavailable: &BTreeMap<u64, StorageError>) -> EngineResult<()> {
     let ids = core.transactions.ids();
     let lost = ids.unowned_below(ids.next());
     ids.abort(lost.ranges());
@@ -234,7 +232,7 @@ fn finish(
     }
     find_moved(&core.files, &mut core.tables.lock())?;
     retain(core, unavailable)?;
-    remove_unneeded(core, repaired)?;
+    count_retained(core);
     settle_orphans(core)?;
     let records = core.counts.recovered_records.load(Ordering::Relaxed);
     if records > 0 {

@@ -17,8 +17,9 @@
 //!    then can the table be used. So the log never contains records of an
 //!    unavailable table that its retained file lacks.
 //!
-//! A retained file without a note in the catalogue is not needed: either the
-//! log still contains its records, or the index files do.
+//! A retained file without a note in the catalogue is not needed if its records
+//! are of files that the table still has: then the log contains the records, or
+//! the index files do. Otherwise a repair has replaced the files.
 //!
 //! The index files and the records may contain aborted write ids. These are not
 //! forgotten while the table is unavailable, see [`crate::catalogue::RetainedIds`].
@@ -35,44 +36,71 @@ pub(crate) use self::file::{UnreadRecords, read_undamaged};
 pub(crate) use self::read_only::RetainContext;
 pub(crate) use self::restore::{restore_all, restore_table};
 
+use self::file::contains_others;
 use crate::core::EngineCore;
+use crate::core::opening::entry_of;
 use crate::core::retained_files::RetainedFor;
-use crate::name::retained_table_of;
+use crate::name::{retained_path, retained_table_of};
 use std::collections::BTreeSet;
 use teak_base::StorageResult;
 
-/// Removes retained files that the catalogue does not need, and counts the
-/// unavailable tables. Those of `repaired` tables are moved aside. Called when the
-/// engine is opened.
-pub(crate) fn remove_unneeded(core: &EngineCore, repaired: &BTreeSet<u64>) -> StorageResult<()> {
-    let disk = &core.files.disk;
-    let tables: BTreeSet<u64> = {
-        let tables = core.tables.lock();
-        let retained = tables
-            .durable()
-            .filter(|(_, state)| state.entry.retained.is_some());
-        retained.map(|(id, _)| *id).collect()
-    };
-    for table in &tables {
-        // The file may be missing.
-        core.retained.add(*table, 0, RetainedFor::UnavailableTable);
-    }
-    for path in disk.list(&core.files.directory)? {
+/// Removes the retained files that the catalogue does not need. Moves those aside
+/// whose records may be in no file of their table: after a repair that could not
+/// use them, or could not move them itself. Called when the engine is opened,
+/// before records are retained. The records of `repaired` tables are needed no
+/// more, but are moved aside, too; those of `replaced` ones are removed.
+pub(crate) fn remove_unneeded(
+    core: &EngineCore,
+    repaired: &BTreeSet<u64>,
+    replaced: &BTreeSet<u64>,
+) -> StorageResult<()> {
+    let files = &core.files;
+    for path in files.disk.list(&files.directory)? {
         let Some(table) = retained_table_of(&path) else {
             continue;
         };
-        if tables.contains(&table) {
-            let length = disk.open(&path).and_then(|file| file.len());
-            core.retained
-                .add(table, length.unwrap_or(0), RetainedFor::UnavailableTable);
-        } else if repaired.contains(&table) {
-            let path = core.files.move_aside(&path)?;
-            let path = path.display();
-            let text = format!("log records of a repaired table were moved to {path}");
-            core.messages.note(&text);
-        } else {
-            disk.remove(&path)?;
+        let Some(entry) = entry_of(&core.tables, table) else {
+            // The table was dropped.
+            files.disk.remove(&path)?;
+            continue;
+        };
+        if entry.retained.is_some() {
+            continue;
         }
+        let is_own = |file| entry.indexes.iter().any(|index| index.file == file);
+        let is_kept = repaired.contains(&table)
+            || !replaced.contains(&table) && contains_others(&files.disk, &path, &is_own);
+        if !is_kept {
+            files.disk.remove(&path)?;
+            continue;
+        }
+        let (name, path_text) = (&entry.name, path.display());
+        let text = match files.move_aside(&path) {
+            Ok(target) => {
+                let target = target.display();
+                format!("log records of earlier files of table {name} were moved to {target}")
+            }
+            Err(error) => format!(
+                "log records of earlier files of table {name} remain in {path_text}: {error}"
+            ),
+        };
+        files.messages.warning(&text);
     }
     Ok(())
+}
+
+/// Counts the unavailable tables and their records. Called when the engine is
+/// opened, after records were retained.
+pub(crate) fn count_retained(core: &EngineCore) {
+    let files = &core.files;
+    let tables = core.tables.lock();
+    for (table, state) in tables.durable() {
+        if state.entry.retained.is_some() {
+            let path = retained_path(&files.directory, *table);
+            // The file may be missing.
+            let length = files.disk.open(&path).and_then(|file| file.len());
+            let purpose = RetainedFor::UnavailableTable;
+            core.retained.add(*table, length.unwrap_or(0), purpose);
+        }
+    }
 }

@@ -20,7 +20,7 @@ use teak_engine::{
     AddedIndex, AlterationPlan, Engine, EngineError, EntryOrder, PlannedIndex, StorageError,
     TableHandle,
 };
-use teak_testing::FaultDisk;
+use teak_testing::{FaultDisk, FileFailure};
 
 fn files(disk: &FaultDisk, directory: &str, name: &str) -> Vec<PathBuf> {
     let all = disk.list(Path::new(directory)).unwrap();
@@ -349,4 +349,72 @@ fn a_crash_during_a_repair_leaves_the_old_or_the_new_table() {
         assert_eq!(checked_rows(&engine).len() as u64, report.rows);
     }
     assert!(old > 0 && new > 0, "{old} {new}");
+}
+
+/// The file cannot be moved, because it is in another file system for example. It remains until it
+/// can.
+#[test]
+fn a_replaced_file_that_cannot_be_moved_is_not_removed() {
+    let filled = filled();
+    let path = file(&filled, "t.PRIMARY");
+    flip(&filled, &path, |sector| sector == 40);
+    let name = path.file_name().unwrap().to_str().unwrap();
+    for writes_catalogue in [false, true] {
+        let mut disk = Arc::new(filled.crash(0));
+        for round in 0..3 {
+            disk.fail_file(&path, FileFailure::Renames);
+            let engine = open(&disk);
+            if round == 0 {
+                repair(&engine, &mut Vec::new()).unwrap();
+            }
+            assert!(checked_rows(&engine).len() > 1900);
+            assert!(disk.exists(&path).unwrap(), "{writes_catalogue} {round}");
+            if writes_catalogue {
+                engine.checkpoint().unwrap();
+            }
+            drop(engine);
+            disk = Arc::new(disk.crash(round));
+        }
+        drop(open(&disk));
+        assert!(!disk.exists(&path).unwrap());
+        assert_eq!(files(&disk, "/data/#teak_orphans/db", name).len(), 1);
+    }
+}
+
+/// Nor are the retained log records, some of which the repair may not have used.
+#[test]
+fn retained_records_that_cannot_be_moved_are_not_removed() {
+    let crashed = {
+        let disk = filled();
+        let engine = open(&disk);
+        let table = engine.open_table(TABLE).unwrap();
+        fill(&engine, &table, 3000..3010);
+        drop((table, engine));
+        disk.crash(0)
+    };
+    flip(&crashed, &file(&crashed, "t.PRIMARY"), |_| true);
+    for writes_catalogue in [false, true] {
+        let mut disk = Arc::new(crashed.crash(0));
+        let engine = open(&disk);
+        engine.open_table(TABLE).map(|_| ()).unwrap_err();
+        let path = files(&disk, "/data", "teak.retained").pop().unwrap();
+        drop(engine);
+        for round in 0..3 {
+            disk.fail_file(&path, FileFailure::Renames);
+            let engine = open(&disk);
+            if round == 0 {
+                repair(&engine, &mut Vec::new()).unwrap();
+            }
+            checked_rows(&engine);
+            assert!(disk.exists(&path).unwrap(), "{writes_catalogue} {round}");
+            if writes_catalogue {
+                engine.checkpoint().unwrap();
+            }
+            drop(engine);
+            disk = Arc::new(disk.crash(round));
+        }
+        drop(open(&disk));
+        assert!(!disk.exists(&path).unwrap());
+        assert_eq!(files(&disk, "/data/#teak_orphans", "retained").len(), 1);
+    }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use teak_disk::Disk;
 use teak_engine::{Engine, EngineError, SalvagedEntry, StorageError, TableHandle};
-use teak_testing::FaultDisk;
+use teak_testing::{FaultDisk, Random};
 
 const OTHER: &str = "./db/u";
 const DATABASE: &str = "/data/db";
@@ -522,4 +522,83 @@ fn retained_records_may_exceed_the_memory() {
     assert_eq!(count(&engine, TABLE), 2000);
     let statistics = engine.statistics();
     assert!(statistics.memtable_bytes <= statistics.memtable_bytes_limit);
+}
+
+/// The table's newest log records are all of a transaction that recovery rolls back. They are not
+/// retained, and they must not be replayed once the table is whole: their ids are forgotten then.
+#[test]
+fn rolled_back_writes_do_not_return_when_the_table_is_whole() {
+    for (part, restarts) in [
+        ("t.PRIMARY", false),
+        ("t.PRIMARY", true),
+        ("by_value", false),
+    ] {
+        let disk = Arc::new(FaultDisk::new(1));
+        let (engine, table) = with_table(&disk);
+        engine.create_table(&definition(OTHER)).unwrap();
+        let other = engine.open_table(OTHER).unwrap();
+        fill(&engine, &table, 20, "value");
+        fill(&engine, &other, 5, "other");
+        engine.checkpoint().unwrap();
+        let mut lost = begin(&engine);
+        insert(&mut lost, &table, "lost1", "1").unwrap();
+        commit(&engine, |t| insert(t, &other, "00005", "other").unwrap());
+        // After the position from which the other table needs the log.
+        insert(&mut lost, &table, "lost2", "1").unwrap();
+        engine.flush_log().unwrap();
+        let mut disk = Arc::new(disk.crash(1));
+        std::mem::forget(lost);
+        drop((table, other, engine));
+
+        let path = hide(&disk, part);
+        let mut engine = open(&disk);
+        refused(&engine);
+        if restarts {
+            drop(engine);
+            disk = Arc::new(disk.crash(2));
+            show(&disk, &path);
+            engine = open(&disk);
+        } else {
+            show(&disk, &path);
+        }
+        assert_eq!(count(&engine, TABLE), 20);
+        for _ in 0..3 {
+            engine.run_maintenance().unwrap();
+        }
+        assert_eq!(engine.statistics().aborted_ids, 0);
+        drop(engine);
+        let engine = open(&Arc::new(disk.crash(3)));
+        assert_eq!(count(&engine, OTHER), 6);
+        assert_eq!(count(&engine, TABLE), 20, "{part} {restarts}");
+    }
+}
+
+#[test]
+fn a_failed_attempt_gives_the_space_back() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    let mut random = Random::new(1);
+    // Does not compress well.
+    let mut value = || {
+        (0..50)
+            .map(|_| format!("{:016x}", random.next_u64()))
+            .collect::<String>()
+    };
+    commit(&engine, |t| {
+        for n in 0..2000 {
+            insert(t, &table, &format!("{n:05}"), &value()).unwrap();
+        }
+    });
+    drop((table, engine));
+    let disk = Arc::new(disk.crash(1));
+    let path = hide(&disk, "t.PRIMARY");
+    let engine = open(&disk);
+    show(&disk, &path);
+    let length = || disk.open(&path).unwrap().len().unwrap();
+    let before = (disk.used_bytes(), length());
+    disk.set_capacity(Some(before.0 + 200_000));
+    refused(&engine);
+    assert!(disk.used_bytes() <= before.0 + 20_000, "{before:?}");
+    disk.set_capacity(None);
+    assert_eq!(count(&engine, TABLE), 2000);
 }

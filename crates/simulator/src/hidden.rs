@@ -7,6 +7,7 @@ use crate::sessions::HiddenFile;
 use crate::simulation::Simulation;
 use std::path::Path;
 use teak_disk::Disk;
+use teak_engine::Engine;
 use teak_model::TableId;
 use teak_testing::FaultDisk;
 
@@ -91,6 +92,56 @@ impl Simulation {
         }
         self.report.revealed_files += self.hidden.len() as u64;
         self.hidden.clear();
+        Ok(Flow::On)
+    }
+
+    /// Writes rows that recovery will roll back: the newest of a table, with
+    /// committed rows of another table between them. Called before a power loss.
+    pub(crate) fn write_lost_rows(&mut self) -> Checked {
+        while !self.sessions.is_empty() {
+            self.roll_back(0);
+        }
+        let (lost, other) = match (self.draw_table(), self.draw_table()) {
+            (Some(lost), Some(other)) if lost != other => (lost, other),
+            _ => return Ok(Flow::On),
+        };
+        if self.work("checkpoint", Engine::checkpoint)? == Flow::Reopen {
+            return Ok(Flow::Reopen);
+        }
+        self.begin()?;
+        self.begin()?;
+        for (session_index, table) in [(0, lost), (1, other), (0, lost)] {
+            if let Err(flow) = self.open_handle(table)? {
+                return Ok(flow);
+            }
+            if self.insert(session_index, table)? == Flow::Reopen {
+                return Ok(Flow::Reopen);
+            }
+        }
+        let flow = self.commit_session(1)?;
+        self.flush_after(flow)
+    }
+
+    /// Moves all hidden files back, uses their tables, and lets maintenance forget
+    /// aborted write ids. Called directly after the engine was opened: it still
+    /// needs the log that it has replayed.
+    pub(crate) fn reveal_early(&mut self) -> Checked {
+        let tables: Vec<TableId> = self.hidden.iter().map(|file| file.table).collect();
+        if self.reveal()? == Flow::Reopen {
+            return Ok(Flow::Reopen);
+        }
+        for table in tables {
+            if !self.is_hidden(table)
+                && let Err(flow) = self.open_handle(table)?
+            {
+                return Ok(flow);
+            }
+        }
+        for _ in 0..3 {
+            if self.work("maintenance", Engine::run_maintenance)? == Flow::Reopen {
+                return Ok(Flow::Reopen);
+            }
+        }
         Ok(Flow::On)
     }
 

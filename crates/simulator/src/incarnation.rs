@@ -19,17 +19,26 @@ impl Simulation {
             .map_err(|error| Bug(error.to_string()))?;
         self.open()?;
         for number in 0..self.swarm.incarnations {
-            let steps = self.random.below(self.swarm.steps_max) + 1;
+            let early = !self.hidden.is_empty() && self.random.one_in(3);
+            let steps = match early && self.random.one_in(2) {
+                true => self.random.below(10),
+                false => self.random.below(self.swarm.steps_max) + 1,
+            };
             self.note(|| format!("incarnation {number} of {steps} steps"));
             let one_in = self.swarm.faulty_one_in;
             if one_in > 0 && self.random.one_in(one_in) {
                 self.plan_fault();
             }
+            let mut flow = match early {
+                true => self.reveal_early()?,
+                false => Flow::On,
+            };
             for _ in 0..steps {
-                self.report.steps += 1;
-                if self.step()? == Flow::Reopen {
+                if flow == Flow::Reopen {
                     break;
                 }
+                self.report.steps += 1;
+                flow = self.step()?;
             }
             let lost_power = self.end()?;
             let one_in = self.swarm.hidden_one_in;
@@ -70,6 +79,11 @@ impl Simulation {
                 Ok(false)
             }
             _ => {
+                let may_hide = self.swarm.hidden_one_in > 0;
+                if may_hide && !faults::power_is_off(&self.disk) && self.random.one_in(3) {
+                    // The power may be lost before.
+                    self.write_lost_rows()?;
+                }
                 self.lose_power();
                 Ok(true)
             }

@@ -93,7 +93,7 @@ impl Simulation {
         }
     }
 
-    fn begin(&mut self) -> Checked {
+    pub(crate) fn begin(&mut self) -> Checked {
         if self.sessions.len() >= self.swarm.sessions_max {
             return Ok(Flow::On);
         }
@@ -136,9 +136,16 @@ impl Simulation {
     }
 
     fn commit(&mut self) -> Checked {
-        let Some(session_index) = self.draw_session() else {
+        match self.draw_session() {
+            Some(session_index) => self.commit_session(session_index),
+            None => Ok(Flow::On),
+        }
+    }
+
+    pub(crate) fn commit_session(&mut self, session_index: usize) -> Checked {
+        if session_index >= self.sessions.len() {
             return Ok(Flow::On);
-        };
+        }
         let mut session = self.sessions.swap_remove(session_index);
         session.held.clear();
         let id = session.model;
@@ -234,7 +241,7 @@ impl Simulation {
 
     /// Runs background work. It may fail because of a fault, and never changes the results of
     /// reads.
-    fn work(
+    pub(crate) fn work(
         &mut self,
         what: &str,
         work: impl FnOnce(&teak_engine::Engine) -> EngineResult<()>,
@@ -247,7 +254,7 @@ impl Simulation {
     }
 
     /// Makes everything durable.
-    fn flush_after(&mut self, flow: Flow) -> Checked {
+    pub(crate) fn flush_after(&mut self, flow: Flow) -> Checked {
         if flow == Flow::Reopen {
             return Ok(flow);
         }

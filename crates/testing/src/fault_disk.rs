@@ -252,6 +252,7 @@ impl Disk for FaultDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> StorageResult<()> {
         let Change { mut state, outcome } = self.change("rename", from)?;
+        state.plan.rename_of(from)?;
         let replaced = state.names.get(to);
         if !state.names.rename(from, to) {
             return Err(not_found(from));

@@ -6,6 +6,7 @@ use crate::random::Random;
 use parking_lot::{Condvar, Mutex};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use teak_base::{StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile, DiskLock};
@@ -54,6 +55,8 @@ struct Gate {
 struct Gates {
     closed: Mutex<Vec<Gate>>,
     changed: Condvar,
+    /// The paths of handles that were closed with unsynced writes.
+    closed_unsynced: Mutex<Vec<PathBuf>>,
 }
 
 impl Gates {
@@ -256,9 +259,17 @@ impl GateDisk {
         gate.map_or(0, |gate| gate.overlaps)
     }
 
+    /// The paths of handles that were closed before their writes were synced. An
+    /// operating system may not report a failure of such writes.
+    #[must_use]
+    pub fn closed_unsynced(&self) -> Vec<PathBuf> {
+        self.gates.closed_unsynced.lock().clone()
+    }
+
     fn wrap(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
         Arc::new(GateFile {
             file,
+            is_unsynced: AtomicBool::new(false),
             gates: Arc::clone(&self.gates),
         })
     }
@@ -305,6 +316,7 @@ impl Disk for GateDisk {
 #[derive(Debug)]
 struct GateFile {
     file: Arc<dyn DiskFile>,
+    is_unsynced: AtomicBool,
     gates: Arc<Gates>,
 }
 
@@ -322,11 +334,13 @@ impl DiskFile for GateFile {
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> StorageResult<()> {
         self.pass(Operation::Write)?;
+        self.is_unsynced.store(true, Ordering::Release);
         self.file.write_all_at(bytes, offset)
     }
 
     fn sync(&self) -> StorageResult<()> {
         self.pass(Operation::Sync)?;
+        self.is_unsynced.store(false, Ordering::Release);
         self.file.sync()
     }
 
@@ -345,5 +359,14 @@ impl DiskFile for GateFile {
 
     fn path(&self) -> &Path {
         self.file.path()
+    }
+}
+
+impl Drop for GateFile {
+    fn drop(&mut self) {
+        if *self.is_unsynced.get_mut() {
+            let path = self.file.path().to_path_buf();
+            self.gates.closed_unsynced.lock().push(path);
+        }
     }
 }

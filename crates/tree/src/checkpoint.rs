@@ -110,6 +110,13 @@ impl Tree {
         self.file.checkpoint_refusal()
     }
 
+    /// Makes the next checkpoint necessary, although no run may have changed, if
+    /// the durable one does not say that it contains everything before `lsn`.
+    pub fn require_durable(&self, lsn: Lsn) {
+        let mut install = self.install.lock();
+        install.changed |= install.durable_lsn < lsn;
+    }
+
     /// A position: the last durable checkpoint contains everything that this
     /// index logged before it.
     #[must_use]

@@ -121,8 +121,9 @@ impl RetainedFiles {
                 files.messages.note(&text);
             }
             Err(error) => {
-                let text =
-                    format!("retained log records of table {name} cannot be moved now: {error}");
+                let text = format!(
+                    "retained log records of table {name} cannot be moved now, only when the engine is opened next: {error}"
+                );
                 files.messages.warning(&text);
             }
         }

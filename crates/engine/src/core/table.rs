@@ -146,12 +146,12 @@ impl Table {
         indexes.is_some().then_some(OpenIndexes(indexes))
     }
 
-    /// The open indexes, unless they were opened to be salvaged.
+    /// The open indexes, unless they were opened to be salvaged. Decided by the
+    /// list itself: another thread may replace it at any time.
     pub(crate) fn readable_indexes(&self) -> Option<OpenIndexes> {
-        match self.unreadable() {
-            None => self.open_indexes(),
-            Some(_) => None,
-        }
+        let open = self.open_indexes()?;
+        let is_salvaged = open.iter().any(|index| index.tree.is_for_salvage());
+        (!is_salvaged).then_some(open)
     }
 
     pub(crate) fn is_open(&self) -> bool {

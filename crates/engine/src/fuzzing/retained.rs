@@ -56,9 +56,7 @@ fn seed(values: &[&[u8]]) -> Vec<u8> {
         end: b"z",
     };
     writer.push(Lsn(500), &range);
-    writer
-        .finish(&disk, Lsn(600))
-        .expect("a memory disk is not full");
+    writer.finish(Lsn(600)).expect("a memory disk is not full");
     let file = disk.open(&retained_path(DIRECTORY.as_ref(), 12));
     let file = file.expect("the file");
     let mut bytes = vec![0; usize::try_from(file.len().expect("its length")).expect("short")];

@@ -142,7 +142,7 @@ impl Settling<'_> {
                 Examined::Closed => {
                     limits.opened -= 1;
                     if let Some(table) = self.open(id, &slot)
-                        && let Some(indexes) = table.open_indexes()
+                        && let Some(indexes) = table.readable_indexes()
                     {
                         state.indexes = indexes.to_vec();
                     }

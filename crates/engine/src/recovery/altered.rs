@@ -132,8 +132,11 @@ impl Replay {
         let next = next.max();
         if is_rebuild {
             // The new files contain all earlier records.
-            if state.entry.retained.take().is_some() && table.is_repair {
-                self.repaired.insert(table.id);
+            if state.entry.retained.take().is_some() {
+                match table.is_repair {
+                    true => self.repaired.insert(table.id),
+                    false => self.replaced.insert(table.id),
+                };
             }
             self.missing.remove(&table.id);
             self.unavailable.remove(&table.id);

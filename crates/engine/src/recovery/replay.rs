@@ -67,6 +67,8 @@ pub(super) struct Replay {
     pub(super) unavailable: BTreeMap<u64, StorageError>,
     /// Repaired tables whose retained records are needed no more.
     pub(super) repaired: BTreeSet<u64>,
+    /// Tables whose retained records are needed no more, because all files were replaced otherwise.
+    pub(super) replaced: BTreeSet<u64>,
 }
 
 pub(super) fn malformed(lsn: Lsn) -> impl Fn(Malformed) -> EngineError {
@@ -111,6 +113,7 @@ impl Replay {
             workers: None,
             unavailable: BTreeMap::new(),
             repaired: BTreeSet::new(),
+            replaced: BTreeSet::new(),
         }
     }
 

@@ -93,7 +93,9 @@ impl Replay {
         let next = indexes.iter().map(|index| index.file.0 + 1);
         self.tables.next_file = next.fold(self.tables.next_file, u64::max);
         let old = std::mem::replace(&mut state.entry.indexes, indexes);
-        state.entry.retained = None;
+        if state.entry.retained.take().is_some() {
+            self.replaced.insert(id);
+        }
         state.counters.reset();
         *state.slot.lock() = None;
         self.files.disown(&old);

@@ -9,10 +9,8 @@ use crate::core::EngineCore;
 use crate::core::files::IndexFiles;
 use crate::error::EngineResult;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::{FileId, Lsn, StorageError, StorageResult, WriteId, WriteStatus};
-use teak_disk::Disk;
 use teak_transactions::WriteIdTable;
 use teak_write_ahead_log::{Record, WriteOperation};
 
@@ -54,7 +52,6 @@ struct Target {
 
 /// The tables by number, and the files that belong to them.
 struct Collector<'a> {
-    disk: &'a Arc<dyn Disk>,
     ids: &'a WriteIdTable,
     tables: Vec<Collected>,
     by_file: HashMap<FileId, Target>,
@@ -85,7 +82,6 @@ impl CopyContext<'_> {
     ) -> StorageResult<Vec<Copied>> {
         let (disk, directory) = (&self.files.disk, &self.files.directory);
         let mut collector = Collector {
-            disk,
             ids: self.ids,
             tables: Vec::with_capacity(wanted.len()),
             by_file: HashMap::new(),
@@ -113,7 +109,7 @@ impl CopyContext<'_> {
             copied.push(Copied {
                 table: wanted.table,
                 ids: RetainedIds { oldest, next },
-                bytes: collected.writer.finish(disk, end)?,
+                bytes: collected.writer.finish(end)?,
             });
         }
         disk.sync_directory(directory)?;
@@ -221,11 +217,11 @@ impl Collector<'_> {
         }
         self.buffered += table.writer.push(lsn, record);
         if table.writer.is_batch_full() {
-            self.buffered -= table.writer.write_batch(self.disk)?;
+            self.buffered -= table.writer.write_batch()?;
         }
         if self.buffered >= BUFFERED_BYTES_MAX {
             for table in &mut self.tables {
-                table.writer.write_batch(self.disk)?;
+                table.writer.write_batch()?;
             }
             self.buffered = 0;
         }

@@ -1,20 +1,23 @@
 //! Makes an unavailable table whole: inserts its retained log records.
 //!
 //! On the thread that opens the table:
-//! 1. Open its files, and insert the records that they do not contain.
-//! 2. Flush everything, checkpoint the indexes, and close the files.
+//! 1. Open its files, verify the retained records, and insert those that the
+//!    files do not contain.
+//! 2. Flush everything, checkpoint the indexes, and close the files. From then on
+//!    their superblocks say that they contain all of the log that was searched.
 //! 3. Write a catalogue in which the table is whole.
 //! 4. Allow the table to be opened, and remove the retained file.
 //!
 //! After a failure the table is as before: the next attempt begins again, with
 //! the records that the files still do not contain.
 
-use crate::catalogue::TableEntry;
+use crate::catalogue::{IndexEntry, TableEntry};
 use crate::core::EngineCore;
 use crate::core::file_search::with_found_paths;
 use crate::core::index::{Index, adopt_options};
 use crate::core::opening::{entry_of, slot_of};
 use crate::error::{EngineError, EngineResult};
+use crate::maintenance::admission::MEMTABLE_BYTES_MAX;
 use crate::maintenance::catalogue_writer::CatalogueContext;
 use crate::maintenance::flusher::FlushContext;
 use crate::name::retained_path;
@@ -175,16 +178,11 @@ fn fill(
         indexes,
         interrupted,
     };
-    let end = read_retained(
-        &files.disk,
-        &files.directory,
-        core.instance,
-        entry.id,
-        &mut |lsn, record| target.insert(lsn, record),
-    )?;
-    target.flush(end)?;
-    for index in &target.indexes {
-        FlushContext::from(core).checkpoint_index(index)?;
+    if let Err(error) = target.apply() {
+        if matches!(&error, EngineError::Storage(cause) if cause.is_no_space()) {
+            target.give_back();
+        }
+        return Err(error);
     }
     let filled = target.indexes.iter().map(|index| index.entry.file);
     core.retained.filled.lock().extend(filled);
@@ -215,6 +213,46 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
+    /// Inserts the records and makes the files durable.
+    fn apply(&self) -> EngineResult<()> {
+        let core = self.core;
+        let end = read_retained(
+            &core.files.disk,
+            &core.files.directory,
+            core.instance,
+            self.table,
+            &mut |lsn, record| self.insert(lsn, record),
+        )?;
+        self.flush(end)?;
+        for index in &self.indexes {
+            // Also if no record was inserted. The log may contain rolled back writes of the table
+            // before `end`, and recovery must not insert them: their ids may be forgotten.
+            index.tree.require_durable(end);
+            FlushContext::from(core).checkpoint_index(index)?;
+            if index.tree.durable_lsn() < end {
+                let path = index.entry.path.display();
+                let text = format!("{path} was not checkpointed up to {end}");
+                return Err(EngineError::Internal(text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees the space of everything that a failed attempt has flushed and not
+    /// checkpointed: the next attempt writes it again.
+    fn give_back(self) {
+        let files = &self.core.files;
+        let indexes = self.indexes.into_iter();
+        let entries: Vec<IndexEntry> = indexes.map(|index| index.entry.clone()).collect();
+        for entry in &entries {
+            // Opened again, because the open tree uses the space. After a failure the next
+            // checkpoint of the file truncates it.
+            if let Ok(tree) = files.open_tree(entry) {
+                tree.give_back_tail();
+            }
+        }
+    }
+
     fn insert(&self, lsn: Lsn, record: &Record<'_>) -> EngineResult<()> {
         let malformed = || {
             let path = retained_path("".as_ref(), self.table);
@@ -256,7 +294,8 @@ impl Target<'_> {
         }
         let memtables = self.indexes.iter();
         let bytes: u64 = memtables.map(|index| index.tree.memtable_bytes()).sum();
-        if bytes > self.core.budget.memtable_quota() / 8 {
+        let quota = self.core.budget.memtable_quota();
+        if bytes > MEMTABLE_BYTES_MAX.min(quota / 8) {
             if (self.interrupted)() {
                 return Err(StorageError::Interrupted.into());
             }

@@ -40,6 +40,8 @@ pub enum FileFailure {
     NoSpace,
     /// Syncs, with an I/O error. The unsynced writes are retained.
     Syncs,
+    /// Renames of this path, as if to another file system.
+    Renames,
 }
 
 /// Failures of one kind of operation, by the number of the operation.
@@ -111,7 +113,16 @@ impl Plan {
         match self.failing.get(path) {
             Some(FileFailure::Writes) => Err(injected(operation, path)),
             Some(FileFailure::NoSpace) => Err(no_space(path)),
-            Some(FileFailure::Syncs) | None => Ok(()),
+            Some(FileFailure::Syncs | FileFailure::Renames) | None => Ok(()),
+        }
+    }
+
+    /// # Errors
+    /// The planned error of a rename.
+    pub fn rename_of(&self, path: &Path) -> StorageResult<()> {
+        match self.failing.get(path) {
+            Some(FileFailure::Renames) => Err(injected("rename", path)),
+            _ => Ok(()),
         }
     }
 

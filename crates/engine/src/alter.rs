@@ -12,13 +12,16 @@
 //!    without logging them; then make the file durable. Entries in key order are written as they
 //!    are added.
 //! 4. *Commit*: the caller ensures again that no writer is active. Flush the memtables of the new
-//!    indexes and make them durable. One log record gives one or several tables their new indexes
-//!    and metadata. Then remove the files of dropped indexes.
+//!    indexes and make their files durable. One synced log record gives one or several tables their
+//!    new indexes and metadata. Then remove the files of dropped indexes; a repair moves them to
+//!    the directory `#teak_orphans` instead.
 //!
-//! Until the record is durable, the tables are unchanged. Dropping an alteration removes the new
-//! files; after a crash, recovery removes them because they belong to no table. Once the record is
-//! durable, recovery uses the new files. They contain all entries that were logged for them before
-//! the record.
+//! Until the record is durable, the tables are unchanged. Dropping an alteration before its commit
+//! removes the new files; after a crash, recovery removes them because they belong to no table.
+//! Once the record is durable, recovery uses the new files. They contain all entries that were
+//! logged for them before the record.
+//!
+//! The alteration of a temporary table is neither logged nor synced.
 
 mod begin;
 mod commit;
@@ -48,7 +51,8 @@ use std::sync::atomic::Ordering;
 pub enum EntryOrder {
     /// Any order. The engine sorts the entries.
     Any,
-    /// Strictly ascending by key. Needs no sorting, and so no memory or disk space for sorting.
+    /// Strictly ascending by key. The engine does not sort the entries, so it needs neither memory
+    /// nor disk space for that.
     ByKey,
 }
 
@@ -106,15 +110,15 @@ struct Added {
     filling: Filling,
 }
 
-/// The repair of a table replaces all its indexes by new ones.
+/// State of a repair: an alteration that replaces all indexes of a damaged table.
 struct Repair {
-    /// Entries of one index that were left out because their unique keys were there already.
+    /// Entries of one unique index that the build left out, because another entry has the same key.
     duplicates: Vec<Duplicate>,
     duplicates_max: usize,
 }
 
-/// A change of one table in progress; see the top of the file. Dropping it undoes
-/// the change.
+/// A change of one table in progress; see the top of the file. Dropping it before
+/// its commit undoes the change.
 pub struct Alteration {
     handle: TableHandle,
     added: Vec<Added>,
@@ -122,12 +126,12 @@ pub struct Alteration {
     first_added: IndexNumber,
     interrupted: Box<Interrupted>,
     duplicate: Duplicate,
-    /// What a repair does differently; `None` for other alterations.
+    /// `None` for an alteration that is not a repair.
     repair: Option<Repair>,
     /// Memory taken from the budget for sorting.
     sort_bytes: u64,
-    /// The commit record is durable, or may be durable after a failed sync. The new files must not
-    /// be removed.
+    /// The commit has begun to append its record, and the log has not revoked it. The record may be
+    /// durable, so the new files must not be removed.
     is_committed: bool,
 }
 
@@ -147,9 +151,10 @@ impl Alteration {
 
     /// Makes this the repair of a damaged table. The commit moves the files of the
     /// replaced indexes to the directory `#teak_orphans` instead of removing
-    /// them. [`Alteration::build`] does not fail because of up to `duplicates_max`
-    /// entries with duplicate unique keys: it ends after the first index that has any.
-    /// The alteration cannot be committed then, and is repeated without their rows.
+    /// them. If an index has at most `duplicates_max` entries with duplicate unique
+    /// keys, [`Alteration::build`] does not fail: it leaves them out and returns after
+    /// that index. The alteration can then only be dropped. The caller begins another
+    /// one, without the rows of these entries.
     pub fn repair(&mut self, duplicates_max: usize) {
         self.repair = Some(Repair {
             duplicates: Vec::new(),
@@ -157,9 +162,9 @@ impl Alteration {
         });
     }
 
-    /// The entries that a repair has left out of a unique index. Their `index` is
-    /// its position in the list of added indexes. Other indexes are not read for
-    /// duplicates yet: they may be those of the same rows.
+    /// The entries that the build of a repair has left out, all of one unique index.
+    /// Their `index` is its position in the list of added indexes. The indexes after it
+    /// have not been built: their duplicates may belong to the same rows.
     #[must_use]
     pub fn duplicates(&self) -> &[Duplicate] {
         self.repair
@@ -167,7 +172,8 @@ impl Alteration {
             .map_or(&[], |repair| &repair.duplicates)
     }
 
-    /// Restores the table's own indexes.
+    /// Removes the added indexes from the list of the table's indexes. Removes their
+    /// files, unless the commit record may be durable.
     fn undo(&mut self) {
         let table = &self.handle.table;
         let core = &self.handle.core;

@@ -1,8 +1,8 @@
 //! The catalogue: the tables that exist, and the state that recovery starts
 //! from. It is stored in the file `teak.catalogue`.
 //!
-//! The file is a complete snapshot, replaced atomically. The log contains later changes: table
-//! changes from `tables_lsn` on, all other records from `replay_from` on.
+//! The file is a complete snapshot, replaced atomically. Recovery applies later changes from the
+//! log: table changes and counters from `tables_lsn` on, all other records from `replay_from` on.
 
 mod codec;
 mod entries;

@@ -1,5 +1,6 @@
-//! Locks on the counters of tables. Only the holder of the lock advances the counter, so a
-//! statement gets consecutive values. These locks take part in deadlock detection, like row locks.
+//! Locks on the counters of tables. A statement that needs consecutive values locks the counter
+//! until its end; the callers agree not to advance a counter that another transaction has locked.
+//! The engine does not check this. These locks take part in deadlock detection, like row locks.
 
 use crate::error::EngineResult;
 use crate::table_handle::TableHandle;
@@ -26,7 +27,7 @@ impl EngineTransaction {
         Ok(())
     }
 
-    /// Unlocks a counter.
+    /// Releases one lock call of a counter; the last one releases the lock.
     ///
     /// # Errors
     /// `Internal` after the end of the transaction.

@@ -1,9 +1,10 @@
 //! Reading rows: exact lookups and scans, with and without locks.
 //!
 //! There are two kinds of [`Cursor`]:
-//! - `SnapshotCursor` reads the versions that the transaction's snapshot sees. It takes no locks
-//!   and never waits for one.
-//! - `LockingCursor` reads the newest committed rows and locks them.
+//! - `SnapshotCursor` reads the versions that the transaction's view sees. It takes no row or range
+//!   locks, and does not wait for those of others.
+//! - `LockingCursor` reads the newest committed entries and the transaction's own. In the index of
+//!   the rows it locks the rows that it reads. Under some isolation levels it locks gaps, too.
 
 mod bounds;
 mod gap_locks;
@@ -30,11 +31,14 @@ use teak_transactions::LockMode;
 /// How a cursor reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
-    /// The transaction's snapshot, without locks.
+    /// The versions that the transaction's view sees, without locks: those of its snapshot and its
+    /// own; under READ UNCOMMITTED the newest ones, committed or not.
     Snapshot,
-    /// The newest committed rows, locked against writes.
+    /// The newest committed rows, locked against writes of other transactions. Entries of a
+    /// secondary index are not locked: the caller locks their rows.
     Shared,
-    /// The newest committed rows, locked against writes and other locks.
+    /// The newest committed rows, locked against writes and locks of other transactions. Entries
+    /// of a secondary index are not locked.
     Exclusive,
 }
 
@@ -49,12 +53,13 @@ enum Kind {
 }
 
 impl EngineTransaction {
-    /// Opens a cursor. A plain read takes the transaction's snapshot at its
-    /// first use, unless the transaction has one already.
+    /// Opens a cursor. The first read of a cursor in mode `Snapshot` takes the
+    /// transaction's snapshot, unless the transaction has one already.
     ///
     /// # Errors
-    /// `InvalidArgument` when there is no such index. Those of a write when the
-    /// mode is `Exclusive`, except those of keys and rows.
+    /// `NoSuchIndex`; `TableDamaged` when the table was opened only to be salvaged;
+    /// errors of opening the table's files. In mode `Exclusive` also `Wait` and the
+    /// errors of flushes, when writers of the table are delayed.
     pub fn cursor(
         &mut self,
         table: &TableHandle,
@@ -64,7 +69,8 @@ impl EngineTransaction {
         let position = IndexPosition::new(table, index)?;
         table.require_readable(&position.index)?;
         if mode == ReadMode::Exclusive {
-            // The rows are about to be written: wait before they are locked.
+            // The caller is about to write the rows. A delay of writers must come before the
+            // locks, because other transactions wait for these.
             self.admit_to(table)?;
         }
         let locking = |position, lock_mode| {
@@ -121,8 +127,9 @@ impl Cursor {
     }
 
     /// Makes a locking read lock the gaps that it reads under any isolation level, so that no other
-    /// transaction inserts there. Under REPEATABLE READ and SERIALIZABLE it always does so. Must be
-    /// called before the first read.
+    /// transaction inserts there. Under REPEATABLE READ and SERIALIZABLE locking reads do so
+    /// without this call. With [`LockPolicy::SkipLocked`] no gaps are locked. Must be called before
+    /// the first read.
     pub fn lock_gaps(&mut self) {
         if let Kind::Locking(cursor) = &mut self.kind {
             cursor.lock_gaps();
@@ -261,7 +268,8 @@ impl Cursor {
         }
     }
 
-    /// Releases the lock of the row last returned.
+    /// Releases the lock of the row last returned, if [`RowRetention`] permits it. A row that was
+    /// locked several times remains locked until each lock has been released.
     ///
     /// # Errors
     /// `Internal` after the end of the transaction.

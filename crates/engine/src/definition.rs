@@ -3,7 +3,7 @@
 use crate::error::{EngineError, EngineResult};
 use teak_base::Codec;
 
-/// Largest number of indexes of a table.
+/// Maximum number of indexes of a table, those that an alteration is building included.
 pub const INDEXES_MAX: usize = 256;
 
 /// Longest metadata of a table, in bytes.
@@ -15,15 +15,15 @@ pub struct IndexDefinition {
     /// Part of the file's name, in which `_` replaces characters other than
     /// letters, digits, `_` and `-`.
     pub label: String,
-    /// Codec of the leaf data.
+    /// Codec of bottom runs.
     pub codec: Codec,
     /// Uncompressed bytes of a page; zero for the default.
     pub page_bytes: u32,
     /// Whether lookups use complete keys. Otherwise no filters are built.
     pub exact_lookups: bool,
     /// Number of leading bytes of each value that contain columns of fixed
-    /// width, if all values have them; leaf pages store these column by column.
-    /// At most 64 KiB.
+    /// width, if all values have them; pages of bottom runs store these bytes as
+    /// byte planes. A number above 64 KiB counts as 64 KiB.
     pub value_fixed_bytes: u32,
 }
 

@@ -18,8 +18,8 @@ use teak_disk::{Disk, LimitedDisk};
 /// An open storage engine.
 ///
 /// Dropping it without [`Engine::close`] ends its threads and makes the log
-/// durable, and with it every commit. An error of that is reported as a message.
-/// Nothing else is written: the next opening recovers as after a crash.
+/// durable, and with it every commit. If that fails, a message reports it. Nothing
+/// else is written: the next [`Engine::open`] recovers as after a crash.
 pub struct Engine {
     pub(crate) core: Arc<EngineCore>,
     threads: BackgroundThreads,
@@ -69,21 +69,23 @@ impl Engine {
     pub fn close(self) -> EngineResult<()> {
         let checkpoints = CheckpointContext::from(&*self.core);
         let outcome = checkpoints.checkpoint_all(false).and_then(|()| {
-            // After an error the file is larger but valid, and the error is reported.
+            // A file that could not be made smaller remains valid. A message reports the error.
             let _ = FlushContext::from(&*self.core).reclaim_all(&mut Pace::closing());
             checkpoints.checkpoint_all(true)
         });
         self.stop();
         outcome.and_then(|()| {
             if self.core.signals.has_threads() {
-                // They may have changed files since the checkpoint: the catalogue contains the sizes.
+                // The threads may have changed files since the checkpoint. The catalogue must contain
+                // their new sizes.
                 CatalogueContext::from(&*self.core).write_closing()?;
             }
             Ok(self.core.log.remove_spare_files()?)
         })
     }
 
-    /// Ends the engine's threads and waits for them, without flushing.
+    /// Interrupts all transactions, ends the engine's threads and waits for them,
+    /// without flushing.
     fn stop(&self) {
         self.core.transactions.interrupt_all();
         self.threads.stop(&self.core);
@@ -170,8 +172,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Flushes and compacts until all data is in the leaves, unless live snapshots need old
-    /// versions.
+    /// Flushes and compacts until all data is in bottom runs, except what live snapshots prevent.
     ///
     /// # Errors
     /// Errors of the jobs.

@@ -13,18 +13,20 @@ pub type EngineResult<T> = Result<T, EngineError>;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// A file could not be read or written.
+    /// A file could not be read or written, the operation was interrupted, or a key, value or row
+    /// is too large.
     Storage(StorageError),
-    /// A lock could not be acquired.
+    /// The transaction waited in vain, was chosen as the victim of a deadlock, was interrupted, or
+    /// could not get memory for a lock.
     Wait(WaitError),
     /// A live entry of the same unique key exists; see
     /// `EngineTransaction::duplicate`.
     DuplicateKey,
     /// The row changed after the snapshot was taken.
     Conflict,
-    /// The row to change does not exist.
+    /// The row to change, or the prepared transaction to end, does not exist.
     NotFound,
-    /// The table or its index was created after the transaction's snapshot.
+    /// The index was created, or last replaced, after the transaction's snapshot.
     TableChanged,
     /// The table has no index of this number.
     NoSuchIndex {
@@ -41,21 +43,22 @@ pub enum EngineError {
         /// The name.
         name: String,
     },
-    /// A table's index files could not be opened.
+    /// An index file of the table is damaged, so the table cannot be opened.
     TableDamaged {
         /// The table.
         name: String,
         /// Names the damaged file and the reason.
         cause: StorageError,
     },
-    /// The table refuses writes: a file of it has failed.
+    /// The table rejects writes, because one of its files could not be written or synced.
     TableReadOnly {
         /// An index file of the table.
         path: PathBuf,
         /// The failure.
         cause: StorageError,
     },
-    /// A file of the table cannot be read, but the table is whole when it can be read again.
+    /// A file of the table is missing, or cannot be read. No row is lost if the file can be read
+    /// later.
     TableUnavailable {
         /// The table.
         name: String,
@@ -67,9 +70,10 @@ pub enum EngineError {
         /// The bound, in bytes.
         bytes_max: u64,
     },
-    /// The caller passed an invalid argument; the text names it.
+    /// The caller passed an invalid argument, or the state of the table or the transaction does not
+    /// permit the call; the text describes it.
     InvalidArgument(String),
-    /// The engine was closed, or has a bug; the text describes it.
+    /// The engine is closing or has a bug, or the transaction has ended; the text describes it.
     Internal(String),
 }
 

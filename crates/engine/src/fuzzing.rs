@@ -1,5 +1,6 @@
-//! Fuzz targets: the decoders of the catalogue, and recovery. Not part of the interface.
-// A target panics on a violation.
+//! Fuzz targets: the decoders of the catalogue and of retained log records, and recovery. Not part
+//! of the public interface.
+// A target panics when it finds a fault.
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod decoders;

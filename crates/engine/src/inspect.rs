@@ -16,7 +16,7 @@ pub struct IndexStatistics {
     pub entries: u64,
     /// Bytes of the file.
     pub disk_bytes: u64,
-    /// Uncompressed bytes of the entries on disk.
+    /// Uncompressed bytes of the entries on disk. While the files are closed: of all entries.
     pub raw_bytes: u64,
     /// Bytes in memtables.
     pub memtable_bytes: u64,
@@ -24,7 +24,7 @@ pub struct IndexStatistics {
     pub height: u64,
     /// Number of runs.
     pub runs: u64,
-    /// Number of delete entries on disk.
+    /// Number of delete entries and range tombstones on disk.
     pub tombstones: u64,
     /// The codec of the leaf data.
     pub codec: Codec,
@@ -33,8 +33,8 @@ pub struct IndexStatistics {
 /// # Inspection
 impl TableHandle {
     /// Sizes of one index. Cheap enough to be called for every statement. If the
-    /// table's files are closed, they remain closed, and the result is that of the
-    /// time when they were closed, or of the last checkpoint before a crash.
+    /// table's files are closed, they remain closed. The result is then that of the
+    /// time when they were closed, or after a restart that in the catalogue.
     ///
     /// # Errors
     /// `NoSuchIndex`; `NoSuchTable` when the table was dropped.
@@ -91,7 +91,7 @@ impl TableHandle {
         upper: Option<&[u8]>,
     ) -> EngineResult<u64> {
         let index = self.index(index)?;
-        // Counts uncommitted writes too: they may be committed when the range is read.
+        // Counts uncommitted writes, too: they may be committed before the caller reads the range.
         let view = ReadView::new(
             Arc::clone(self.core.transactions.ids()),
             TransactionId::default(),
@@ -105,11 +105,13 @@ impl TableHandle {
         self.core.checked(&index, estimate)
     }
 
-    /// Reads and checks every block of every index. Passes a text for each problem to `findings`.
+    /// Reads and checks every block of every open index: of all indexes, or of the index of the rows
+    /// if the table was opened only to be salvaged. Passes texts about the problems to `findings`.
     /// Stops when `is_wanted` returns `false`.
     ///
     /// # Errors
-    /// The error of the first damaged index, after all indexes were checked; `Interrupted`.
+    /// The reason why the table cannot be opened, otherwise the error of the first damaged index,
+    /// after all indexes were checked; `Interrupted`; errors of opening the table's files.
     pub fn verify(
         &self,
         is_wanted: &mut dyn FnMut() -> bool,

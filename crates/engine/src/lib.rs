@@ -2,9 +2,9 @@
 //! data directory.
 //!
 //! Programs embed the engine through the crate `teak`. The C interface is built on this crate.
-//! Begin with [`Engine::open`]. An [`Engine`] creates and opens tables and begins transactions; an
-//! [`EngineTransaction`] reads through a [`Cursor`] and writes rows as entries of all indexes of a
-//! [`TableHandle`].
+//! Begin with [`Engine::open`]. An [`Engine`] creates and opens tables and begins transactions. An
+//! [`EngineTransaction`] reads through a [`Cursor`]. It writes a row by passing the changed entries
+//! of all affected indexes of a [`TableHandle`].
 //!
 //! ```
 //! use std::sync::Arc;

@@ -19,12 +19,12 @@ pub struct IndexName {
     pub index: Arc<str>,
 }
 
-/// The names of the open indexes at one moment.
+/// The names of the indexes whose tables were open when the names were read.
 #[derive(Debug, Default)]
 pub struct IndexNames(HashMap<FileId, IndexName>);
 
 impl IndexNames {
-    /// The name of the index in `file`, unless it was dropped or is not open.
+    /// The name of the index in `file`; `None` if it was dropped or was not open.
     #[must_use]
     pub fn get(&self, file: FileId) -> Option<&IndexName> {
         self.0.get(&file)
@@ -45,8 +45,9 @@ impl Engine {
         self.core.transactions.lock_waits()
     }
 
-    /// Passes every row and range lock to `sink`. Rows that a transaction has
-    /// written have no explicit lock: their newest versions name the writer.
+    /// Passes every explicit row lock, and every range lock of the open tables, to `sink`. A row
+    /// that a transaction has written usually has no explicit lock: its newest version is an
+    /// implicit lock.
     pub fn for_each_lock(&self, sink: &mut dyn FnMut(LockReport)) {
         self.core.transactions.locks().for_each(sink);
         for (_, index) in open_indexes(&self.core.tables) {

@@ -2,14 +2,14 @@
 //!
 //! A table's name is a path relative to the data directory, such as
 //! `./database/table`. Its index files are in the directory of that path and are
-//! named `<table>.<label>-<file id in hexadecimal>.teak`.
+//! named `<table>.<label>-<file id in hexadecimal>.teak`. Long names are cut.
 //!
 //! Files directly in the data directory: `teak.catalogue`, `teak.catalogue.new`
 //! while the catalogue is written, `teak.log.*` (log segments), `teak.lock`
 //! (locked while the engine is open), `teak.sort.*` (spill files of sorts),
 //! `teak.temporary.*` (indexes of temporary tables), and `teak.retained.*` (log
-//! records of unavailable tables). The directory `#teak_orphans` contains index
-//! files that belong to no table.
+//! records of unavailable and read-only tables). The directory `#teak_orphans`
+//! contains index files that belong to no table, and files that a repair replaced.
 
 use crate::catalogue::TEMPORARY_ID_MIN;
 use crate::error::{EngineError, EngineResult};
@@ -28,7 +28,7 @@ const TEMPORARY_FILE_PREFIX: &str = "teak.temporary.";
 /// Prefix of the names of files of retained log records.
 const RETAINED_PREFIX: &str = "teak.retained.";
 
-/// The directory of index files that belong to no table, in the data directory.
+/// The directory in the data directory to which files that belong to no table are moved.
 pub(crate) const ORPHANS_DIRECTORY: &str = "#teak_orphans";
 
 /// Prefix of the names of temporary tables. No other table's name has it.
@@ -104,7 +104,7 @@ impl TableName {
     }
 }
 
-/// Replaces all characters except letters, digits, `_` and `-` by `_`.
+/// Replaces all characters except ASCII letters, digits, `_` and `-` by `_`.
 fn sanitise(label: &str) -> String {
     label
         .chars()
@@ -150,7 +150,7 @@ pub(crate) fn retained_table_of(path: &Path) -> Option<u64> {
     u64::from_str_radix(name.strip_prefix(RETAINED_PREFIX)?, 16).ok()
 }
 
-/// Whether a file of the data directory is of no use after the engine is closed:
+/// Whether a file of the data directory is not needed when the engine is opened:
 /// a spill file of a sort, or a file of a temporary table.
 pub(crate) fn is_leftover(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());

@@ -9,18 +9,18 @@ use teak_base::{Operation, WriteId, WriteStatus};
 use teak_transactions::{LockId, LockMode, RangeQueuePositions, RowName, TransactionId};
 use teak_tree::Visit;
 
-/// The newest version of a key that was not rolled back.
+/// The newest version of a key, rolled back versions excluded.
 pub(crate) enum NewestVersion {
     /// A version of another active transaction.
     Uncommitted(WriteId),
     /// A live entry, committed or written by the transaction itself.
     Live(WriteId),
-    /// No live entry. Contains the write id of the delete, if known.
+    /// No live entry. Contains the write id of the delete, if the index still has it.
     Absent(Option<WriteId>),
 }
 
 /// Finds the newest version of a key for transaction `me`. `value` receives the
-/// value of a live entry. With `None` no large value is read.
+/// value of a live entry; if it is `None`, the value is not read.
 pub(crate) fn find_newest_version(
     core: &EngineCore,
     index: &Index,
@@ -63,8 +63,8 @@ pub(crate) fn find_newest_version(
 pub(crate) enum LockedRead {
     Live,
     Absent,
-    /// Another transaction has written or locked the row, or holds a range lock
-    /// against writes of it, and the read must not wait.
+    /// Another active transaction has written or locked the row, or holds a range
+    /// lock that blocks writes of the row, and the read must not wait.
     Busy,
 }
 
@@ -73,11 +73,13 @@ pub(crate) enum LockedRead {
 /// 2. If another active transaction has written it: queue for the row's lock,
 ///    wait for that transaction, and start again.
 /// 3. If the lock mode is exclusive and another transaction holds a range lock that blocks writes
-///    of the row: wait for that transaction, and start again.
+///    of the row: wait for that transaction, and start again. A row that the transaction had
+///    locked or written before is not checked.
 /// 4. Lock the row, unless the transaction has written it. If the lock is not
 ///    free: wait for it without the latch, and start again.
 ///
-/// Keys of secondary indexes are not locked: only steps 1 and 2 apply.
+/// Keys of secondary indexes are neither latched nor locked: the read only finds the newest
+/// version, and waits for an active transaction that has written it.
 pub(crate) struct LockingRead<'a> {
     pub index: &'a Index,
     pub locks_row: bool,
@@ -171,7 +173,8 @@ impl LockingRead<'_> {
         };
         if self.locks_row && !is_mine {
             if !progress.is_owned && self.is_range_locked_by_another(me) {
-                // A later write of the row would wait for that range lock, so the read waits now.
+                // A later write of the row would have to wait for that range lock, so the read waits
+                // for it now.
                 return Ok(Pass::BlockedByRange);
             }
             if !progress.is_locked {

@@ -13,8 +13,9 @@ use teak_base::StorageError;
 /// The indexes of a table that has a handle. Opens the files if they are closed.
 ///
 /// # Errors
-/// `NoSuchTable` when the table was dropped; `TableUnavailable` when a file is missing;
-/// `TableDamaged` when one is corrupt; `Io`.
+/// `NoSuchTable` when the table was dropped; `TableUnavailable` when a file is missing, or log
+/// records are retained for the table and cannot be applied; `TableDamaged` when a file is corrupt;
+/// `Io`.
 #[inline]
 pub(crate) fn open_indexes(core: &EngineCore, table: &Arc<Table>) -> EngineResult<OpenIndexes> {
     table.note_use();
@@ -24,8 +25,8 @@ pub(crate) fn open_indexes(core: &EngineCore, table: &Arc<Table>) -> EngineResul
     }
 }
 
-/// As [`open_indexes`]. If the table must be made whole first, which may last long, ends when
-/// `interrupted` returns true.
+/// As [`open_indexes`]. Applying retained log records may take long: it stops when `interrupted`
+/// returns true.
 ///
 /// # Errors
 /// Also `Interrupted`.

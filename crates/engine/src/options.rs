@@ -11,7 +11,7 @@ use teak_tree::TreeOptions;
 pub enum Level {
     /// Information.
     Note,
-    /// A failure that the engine handled.
+    /// A failure that does not need the operator's attention, or not yet.
     Warning,
     /// A failure that needs the operator's attention.
     Error,
@@ -26,7 +26,7 @@ pub trait Heap: Send + Sync {
     fn allocated_bytes(&self) -> u64;
 
     /// Returns freed memory that was not used for some time to the system.
-    /// Called twice per second.
+    /// Called by each maintenance pass, about twice per second.
     fn release_unused(&self);
 }
 
@@ -45,9 +45,11 @@ pub struct EngineOptions {
     /// Limit of open file descriptors for index and log files; zero for none.
     /// Files beyond it are closed and opened again when they are used.
     pub open_files: usize,
-    /// Size of a log segment, in bytes: a larger log continues in a new file.
+    /// Size of a log segment, in bytes. When a segment has this size, the log continues in a
+    /// new file.
     pub log_segment_bytes: u64,
-    /// Ranges of write ids in one log record. A longer list continues in other records.
+    /// Maximum number of ranges of write ids in one log record. A longer list continues in other
+    /// records.
     pub log_id_ranges_max: usize,
     /// Bound of the ranges of aborted write ids that are registered until no file
     /// contains their entries. From an eighth of it on, maintenance does more to
@@ -74,19 +76,22 @@ pub struct EngineOptions {
     pub messages: Option<MessageSink>,
     /// Called when a transaction starts to wait for another one, if both have owners.
     pub wait_listener: Option<Arc<dyn WaitListener>>,
-    /// The engine's allocator, if no other part of the process uses it. Memory
-    /// that no counter has is then part of the budget, too.
+    /// The engine's allocator, if no other part of the process uses it. Then
+    /// memory that the engine's own counters do not include is part of the
+    /// budget, too.
     pub heap: Option<Arc<dyn Heap>>,
     /// Identifies a new instance; `None`: derived from the clock.
     pub instance: Option<u64>,
-    /// Options of trees, except codec and page size, which each index defines.
+    /// Options of trees. The definition of an index replaces the codec, the use of filters, the
+    /// byte planes, and the page size unless that is zero.
     pub tree: TreeOptions,
     /// Smallest memtable that is frozen to free memory, in bytes.
     pub memtable_bytes_min: u64,
-    /// Number of tables whose files are kept open without a handle.
+    /// Number of open tables above which the files of tables without a handle are closed.
     pub open_tables_kept: usize,
-    /// Time after which the files of a table that is not used are closed, also
-    /// while it has handles. It may take twice as long.
+    /// Time between sweeps over the open tables. A sweep closes the files of tables that were not
+    /// used since the sweep before, even while they have handles. Tables with changes that are not
+    /// in their files yet remain open.
     pub table_idle_period: Duration,
 }
 

@@ -7,9 +7,9 @@
 //! before that record. So either a concurrent catalogue contains the new state, or recovery replays
 //! the record.
 //!
-//! After a crash its row locks need not be restored: the newest versions of its rows belong to an
-//! active transaction, which is an implicit lock. Rows that it only read are not locked after a
-//! crash.
+//! After a crash the locks of rows that it wrote need not be restored: the newest versions of these
+//! rows belong to an active transaction, and so are implicit locks. Its other row locks and its
+//! range locks are lost.
 
 use crate::core::EngineCore;
 use crate::core::id_records::append_with_ids;
@@ -22,11 +22,11 @@ use std::time::Duration;
 use teak_transactions::Transaction;
 use teak_write_ahead_log::{IdParts, Record, WriteIds};
 
-/// Maximum length of the name of a prepared transaction, in bytes.
+/// Maximum length of the name (XID) of a prepared transaction, in bytes.
 pub const XID_BYTES_MAX: usize = 1024;
 
-/// Logs the end of a prepared transaction, durably if the engine's commits are. On a full disk the
-/// record was revoked, so the commit floor is released.
+/// Logs the end of a prepared transaction, durably if the engine's commits are durable. After
+/// `NoSpace` the log has revoked the record, so the commit floor is released.
 fn log_end<'a>(
     core: &EngineCore,
     transaction: &'a Transaction,
@@ -103,9 +103,9 @@ impl EngineTransaction {
         Ok(())
     }
 
-    /// Commits a prepared transaction without waiting for the disk: after a crash the coordinator
-    /// decides it again. Commits become visible in the order of the calls. On success the
-    /// transaction has ended.
+    /// Commits a prepared transaction without waiting for the disk: if a crash loses the commit
+    /// record, the coordinator commits the transaction again. Commits become visible in the order
+    /// of the calls. On success the transaction has ended.
     ///
     /// # Errors
     /// Errors of the log; the transaction remains prepared.
@@ -149,7 +149,8 @@ impl EngineTransaction {
         Ok(())
     }
 
-    /// Removes the transaction from the list, after its outcome was published.
+    /// Removes the transaction from the list, if it was prepared. Called after its outcome was
+    /// published.
     pub(crate) fn remove_prepared(&mut self) {
         if let Some(xid) = self.prepared.take() {
             self.core.prepared.remove(&xid);
@@ -176,7 +177,7 @@ impl Engine {
         self.end_prepared(xid, timeout, true)
     }
 
-    /// Rolls a prepared transaction back by its name.
+    /// Rolls back a prepared transaction by its name, as [`Engine::commit_prepared`] commits it.
     ///
     /// # Errors
     /// As [`Engine::commit_prepared`].

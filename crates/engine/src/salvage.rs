@@ -13,7 +13,7 @@ use teak_base::StorageError;
 use teak_transactions::{ReadView, TransactionId, ViewKind};
 use teak_tree::{LostPart, SalvagedEntry};
 
-/// Lost parts that are listed one by one, for each index.
+/// Maximum number of lost parts of one index that are listed one by one.
 const LISTED_MAX: usize = 50;
 
 /// What a salvage has read and lost.
@@ -22,12 +22,13 @@ const LISTED_MAX: usize = 50;
 pub struct SalvageReport {
     /// Rows read.
     pub rows: u64,
-    /// Rows of them for which a newer version, or a delete, may have been lost.
+    /// Of these, rows of which a newer version, or the delete, may have been lost.
     pub doubtful_rows: u64,
-    /// What could not be read: pages, indexes of runs, nodes; retained log records count as one.
+    /// Number of separate values, pages, runs and nodes that could not be read. If retained log
+    /// records could not be read, they count as one part.
     pub lost_parts: u64,
-    /// Entries of the lost pages and runs, versions and deletes included. Those
-    /// below lost nodes are unknown.
+    /// Entries of the lost parts, old versions and deletes included, as far as their number is
+    /// known. For lost nodes it is not.
     pub lost_entries: u64,
 }
 
@@ -56,8 +57,9 @@ impl Listing<'_> {
     }
 }
 
-/// Passes the rows of retained records before `key`, or all others, and that of the key. Returns
-/// whether the records decide about the key.
+/// Passes the rows of the retained records up to and including `key` to `on_row`; without a key,
+/// the rest of the rows. Returns whether the records determine the row of the key: then the file's
+/// version of it must not be used.
 fn pass(
     retained: &mut Option<RetainedRows>,
     key: Option<&[u8]>,
@@ -80,10 +82,10 @@ fn pass(
 /// # Damaged tables
 impl TableHandle {
     /// Reads the committed rows of the table in the order of their keys, and skips
-    /// what cannot be read. The log records that are retained for an unavailable table
-    /// are applied. Passes each row to `on_row`, and a sentence about each
-    /// lost part to `findings`. Calls `interrupted` while it reads the log records, and stops when it
-    /// returns true. No transaction may write to the table during the call.
+    /// what cannot be read. Applies the log records that are retained for an unavailable
+    /// table. Passes each row to `on_row`, and sentences about the lost parts to
+    /// `findings`. Calls `interrupted` while it reads and sorts the log records, and stops
+    /// when that returns true. No transaction may write to the table during the call.
     ///
     /// # Errors
     /// The error of `on_row`; errors other than those of single blocks. `TableUnavailable` when the
@@ -97,7 +99,7 @@ impl TableHandle {
     ) -> EngineResult<SalvageReport> {
         let index = self.index(IndexNumber::ROWS)?;
         let mut retained = self.retained_rows(&index, interrupted)?;
-        // Owns no write, so it sees only what is committed.
+        // No transaction has this id, so the view sees only what is committed.
         let nobody = TransactionId(u64::MAX);
         let ids = Arc::clone(self.core.transactions.ids());
         let view = ReadView::new(ids, nobody, ViewKind::Committed);
@@ -138,7 +140,8 @@ impl TableHandle {
         Ok(report)
     }
 
-    /// The rows in the retained log records that the file of the `rows` lacks.
+    /// The rows in the retained log records that the file of the `rows` does not contain; `None` if
+    /// no records need to be read.
     fn retained_rows(
         &self,
         rows: &Index,
@@ -193,7 +196,7 @@ impl TableHandle {
         listing.end();
         match surveyed {
             Err(StorageError::Interrupted) => Err(EngineError::Storage(StorageError::Interrupted)),
-            // The check has returned an error already.
+            // The caller reports the error of the check that failed before.
             _ => Ok(()),
         }
     }

@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering;
 use teak_base::{Codec, StorageError};
 use teak_write_ahead_log::Record;
 
-/// A handle of a table. Its files are opened when an index is used, and closed
-/// when the table was not used for a while.
+/// A handle of a table. The table's files are opened when an index is used, and may
+/// be closed while the table is not used.
 pub struct TableHandle {
     pub(crate) core: Arc<EngineCore>,
     pub(crate) table: Arc<Table>,
@@ -65,8 +65,8 @@ impl TableHandle {
     /// The table's indexes. Opens its files if they are closed.
     ///
     /// # Errors
-    /// `NoSuchTable` when it was dropped; `TableDamaged` when a file is missing or
-    /// corrupt; `Io`.
+    /// `NoSuchTable` when it was dropped; `TableUnavailable` when a file is missing;
+    /// `TableDamaged` when one is corrupt; `Io`.
     #[inline]
     pub(crate) fn indexes(&self) -> EngineResult<OpenIndexes> {
         open_indexes(&self.core, &self.table)
@@ -110,8 +110,8 @@ impl TableHandle {
     /// Opens the table's files if they are closed, so that damage is reported now.
     ///
     /// # Errors
-    /// `NoSuchTable` when it was dropped; `TableDamaged` when a file is missing or
-    /// corrupt; `Io`.
+    /// `NoSuchTable` when it was dropped; `TableUnavailable` when a file is missing;
+    /// `TableDamaged` when one is corrupt; `Io`.
     pub fn open_files(&self) -> EngineResult<()> {
         self.open_files_unless(&|| false)
     }

@@ -1,7 +1,8 @@
 //! A transaction of the engine: its isolation, statements and views.
 //!
-//! Writes are in `write`, reads in `cursor`, savepoints, commit and rollback in `transaction/end`,
-//! two-phase commit in `prepared`.
+//! Its other methods: writes in `write`, reads in `cursor`, savepoints, commit and rollback in
+//! `transaction/end`, two-phase commit in `prepared`, counter locks in `counter_locks`, locks of
+//! absent keys in `lock_absent`.
 
 mod context;
 mod end;
@@ -24,16 +25,17 @@ use teak_transactions::{
     Owner, ReadView, Transaction, TransactionHandle, TransactionId, ViewKind, WaitError,
 };
 
-/// The isolation level: which writes of other transactions a transaction sees.
+/// The isolation level: which writes of other transactions the plain reads of a transaction see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isolation {
-    /// Uncommitted writes, too.
+    /// Committed and uncommitted writes.
     ReadUncommitted,
     /// The writes committed before the statement's first read.
     ReadCommitted,
     /// The writes committed before the transaction's first read.
     RepeatableRead,
-    /// As [`Isolation::RepeatableRead`]; the caller reads with shared locks.
+    /// As [`Isolation::RepeatableRead`]. The caller opens its cursors in
+    /// [`ReadMode::Shared`](crate::ReadMode) instead of `Snapshot`.
     Serializable,
 }
 
@@ -48,25 +50,27 @@ pub struct Duplicate {
     pub value: Vec<u8>,
 }
 
-/// A transaction. Dropping it rolls it back.
+/// A transaction. Dropping it rolls it back, unless it is prepared: then it remains and can be
+/// ended by its XID.
 pub struct EngineTransaction {
     pub(crate) core: Arc<EngineCore>,
-    /// `None` once committed or rolled back.
+    /// `None` after a commit, a rollback or a detach.
     transaction: Option<Transaction>,
     handle: Arc<TransactionHandle>,
     pub(crate) isolation: Isolation,
     pub(crate) lock_timeout: Duration,
     pub(crate) snapshot_isolation: bool,
     view: Option<Arc<ReadView>>,
-    /// The last savepoint, and the number of rows written before it.
+    /// The number of the last savepoint, and the number of rows written before it.
     last_savepoint: (u64, u64),
     pub(crate) serial: ViewSerial,
     duplicate: Duplicate,
-    /// Bytes written since the transaction was last admitted to a table.
+    /// Bytes written since `admitted_to` was last cleared.
     pub(crate) unreported_bytes: u64,
-    /// Bytes after which it must be admitted again.
+    /// The number of `unreported_bytes` at which `admitted_to` is cleared, so that the transaction
+    /// must be admitted to its tables again.
     pub(crate) report_bytes: u64,
-    /// The tables to which it was admitted since then.
+    /// The ids of the tables to which the transaction is admitted.
     pub(crate) admitted_to: SmallVec<[u64; 4]>,
     pub(crate) rows: RowCounts,
     /// Whether it has written, or tried to write, a table that is not temporary.
@@ -157,9 +161,11 @@ impl EngineTransaction {
         self.waits_for_disk = waits;
     }
 
-    /// Sets whether a locking read or a write of a row that was changed or deleted
-    /// after the snapshot returns `Conflict`, instead of using the newest version
-    /// or finding none.
+    /// Sets whether a locking read of a row that was changed or deleted after the
+    /// snapshot returns `Conflict`, instead of the newest version or nothing. Also
+    /// applies to writes of rows that the transaction has locked, or that were
+    /// deleted. A write of a row that was changed after the snapshot, and that the
+    /// transaction has not locked, always returns `Conflict`.
     pub fn set_snapshot_isolation(&mut self, on: bool) {
         self.snapshot_isolation = on;
     }
@@ -170,7 +176,7 @@ impl EngineTransaction {
         &self.duplicate
     }
 
-    /// Whether it has writes that were not rolled back.
+    /// Whether it has writes, without those rolled back to a savepoint.
     #[must_use]
     pub fn has_writes(&self) -> bool {
         self.transaction
@@ -178,7 +184,7 @@ impl EngineTransaction {
             .is_some_and(Transaction::has_writes)
     }
 
-    /// Whether its end must be logged: it has written more than temporary tables.
+    /// Whether its end must be logged: it has writes, and not only in temporary tables.
     pub(crate) fn must_be_logged(&self) -> bool {
         self.has_logged_writes && self.has_writes()
     }
@@ -189,13 +195,13 @@ impl EngineTransaction {
         self.handle.take_failed_wait()
     }
 
-    /// The number of row locks that it holds.
+    /// The number of explicit row locks that it holds. Range locks are not counted.
     #[must_use]
     pub fn locks_held(&self) -> usize {
         self.transaction.as_ref().map_or(0, Transaction::locks_held)
     }
 
-    /// Whether it has locks or writes for which other transactions may wait.
+    /// Whether it has row locks, range locks or writes, for which other transactions may wait.
     #[must_use]
     pub fn holds_locks(&self) -> bool {
         self.transaction
@@ -270,8 +276,8 @@ impl EngineTransaction {
             return Ok(Arc::clone(view));
         }
         let transaction = self.transaction.as_mut().ok_or_else(ended)?;
-        // READ UNCOMMITTED also registers a snapshot, so that merges retain the versions that it
-        // reads.
+        // Under READ UNCOMMITTED a snapshot is registered, too, so that merges retain the versions
+        // that the transaction reads.
         let snapshot = self.core.transactions.take_snapshot(transaction);
         let kind = match self.isolation {
             Isolation::ReadUncommitted => ViewKind::Uncommitted,

@@ -1,23 +1,24 @@
 //! Writing one row.
 //!
-//! 1. Reserve space for the log record; wait while the log has reached its bound.
-//! 2. Latch the keys to check, by hash, in stripe order.
-//! 3. Find the newest version of each. If another active transaction has written
-//!    it, or has locked the key: release the latches, queue for the key's lock,
-//!    wait, and start again. A live entry of a unique key is a duplicate: nothing
-//!    has been written.
-//! 4. Take the write guards of all indexes, in ascending order of their numbers,
-//!    and check for range locks of other transactions: gap locks at the keys that
-//!    are inserted, and locks against writes of the row. If there is one: release
-//!    everything, wait, and start again.
-//! 5. Append one log record for the row, in the reserved space, unless
-//!    its table is temporary.
+//! 1. Reserve space for the log record, unless the table is temporary. Wait while
+//!    the log has reached its bound.
+//! 2. Latch the keys to check: the keys are hashed to latches, which are taken in
+//!    the order of their stripes.
+//! 3. Find the newest version of each of these keys. If another active transaction
+//!    has written or locked the key: release the latches and the reserved space,
+//!    queue for the key's lock, wait, and start again. A live entry of a unique key
+//!    is a duplicate: the write fails, and nothing has been written.
+//! 4. Take the write guards of all written indexes, in ascending order of their
+//!    numbers, and check for range locks of other transactions: gap locks at the
+//!    keys that are inserted, and locks against writes of the row. If there is one:
+//!    release everything, wait, and start again.
+//! 5. Append one log record for the row, in the reserved space.
 //! 6. Insert into the memtables.
 //!
-//! After step 4 only the log can fail, before anything is inserted.
+//! After step 4 only the append of the log record can fail, and then nothing has been inserted.
 //!
 //! The keys of non-unique indexes contain the primary key, so the lock of the row protects them.
-//! They need neither a latch nor a check.
+//! Steps 2 and 3 leave them out.
 
 mod plan;
 mod writer;
@@ -36,7 +37,7 @@ use teak_base::Operation;
 pub struct RowEntry<'a> {
     /// The index.
     pub index: IndexNumber,
-    /// Whether a live entry with the same key is a duplicate.
+    /// Whether a live entry with the same key is a duplicate. Ignored by a delete.
     pub unique: bool,
     /// The key.
     pub key: &'a [u8],
@@ -64,7 +65,9 @@ impl EngineTransaction {
     ///
     /// # Errors
     /// `DuplicateKey`, after which [`EngineTransaction::duplicate`] returns the existing entry;
-    /// `Wait`, `Storage`, `InvalidArgument`.
+    /// `Conflict` under snapshot isolation, when a unique key was deleted after the snapshot;
+    /// `TableReadOnly`, `LogFull`, `Wait`, `Storage`, `NoSuchIndex`; `InvalidArgument` when the
+    /// transaction is prepared.
     pub fn insert(&mut self, table: &TableHandle, entries: &[RowEntry<'_>]) -> EngineResult<()> {
         let indexes = table.indexes()?;
         let mut row = RowPlan::new(&indexes);
@@ -89,9 +92,11 @@ impl EngineTransaction {
     /// Deletes one row, given all its entries.
     ///
     /// # Errors
-    /// `NotFound` when the row does not exist; `Conflict` when it changed after
-    /// the snapshot and is not locked, or was deleted after it under snapshot
-    /// isolation; `Wait`, `Storage`, `InvalidArgument`.
+    /// `NotFound` when the row does not exist. `Conflict` when the row was changed
+    /// after the snapshot and the transaction has not locked it; under snapshot
+    /// isolation also when it has locked it, or the row was deleted after the
+    /// snapshot. `TableReadOnly`, `LogFull`, `Wait`, `Storage`, `NoSuchIndex`;
+    /// `InvalidArgument` when the transaction is prepared.
     pub fn delete(&mut self, table: &TableHandle, entries: &[RowEntry<'_>]) -> EngineResult<()> {
         let indexes = table.indexes()?;
         let mut row = RowPlan::new(&indexes);
@@ -155,12 +160,12 @@ impl EngineTransaction {
         RowWriter::new(self.context()?, &row).write()
     }
 
-    /// Called before the transaction locks or writes a row: lets background work
-    /// keep up with the writers of the table. A transaction is delayed before
-    /// its first row in a table, and then only after it has written much.
+    /// Called before the transaction locks or writes a row. If background work is
+    /// behind, delays the transaction before its first row in a table, and again
+    /// each time it has written `report_bytes`.
     ///
     /// # Errors
-    /// Those of [`admit`].
+    /// Those of [`admit`], and of [`log_space::slow_down`].
     #[inline]
     pub(crate) fn admit_to(&mut self, table: &TableHandle) -> EngineResult<()> {
         if self.unreported_bytes < self.report_bytes && self.admitted_to.contains(&table.table.id) {

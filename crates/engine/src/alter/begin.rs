@@ -28,9 +28,10 @@ impl Engine {
     /// stop when it returns true.
     ///
     /// # Errors
-    /// `InvalidArgument` when another alteration of the table is in progress, or
-    /// an added index is not valid; `Wait(Timeout)` when a prepared transaction
-    /// that no handle owns has written the table; `NoSpace`, `Io`.
+    /// `InvalidArgument` when another alteration of the table is in progress, or the
+    /// added indexes are not valid; `Wait(Timeout)` when indexes are added and a
+    /// prepared transaction that no handle owns has written the table;
+    /// `NoSuchTable`; errors of opening the table's files; `NoSpace`, `Io`.
     pub fn begin_alteration(
         &self,
         table: &TableHandle,
@@ -102,8 +103,8 @@ fn refuse_prepared_writes(
     Ok(())
 }
 
-/// Returns the number of an index after the `count` indexes of the table. Fails if `added` more
-/// would exceed the maximum.
+/// Returns the number of the first added index, which follows the `count` indexes of the table.
+/// Fails if the table was dropped, or if `added` more indexes would exceed the maximum.
 fn count_indexes(
     core: &EngineCore,
     table: &Table,
@@ -124,8 +125,9 @@ fn count_indexes(
 }
 
 /// Logs that files belong to no table, so that recovery removes them if the
-/// alteration is not committed. Durable before the files contain entries:
-/// checkpoints sync the log first.
+/// alteration is not committed. The records need no sync of their own: each
+/// checkpoint of an index file syncs the log first, and recovery removes a file
+/// without a checkpoint because it contains no entries.
 fn log_unowned(core: &EngineCore, entries: &[IndexEntry]) -> EngineResult<()> {
     for entry in entries {
         core.log.append(&Record::Counter {

@@ -26,20 +26,20 @@ struct TableOutcome {
     indexes: Vec<Arc<Index>>,
     dropped: Vec<Arc<Index>>,
     dropped_paths: Vec<PathBuf>,
-    /// The file of the rows before.
+    /// The file that contained the rows before the alteration.
     old_rows: Option<FileId>,
 }
 
 impl Alteration {
-    /// Commits alterations of several tables atomically: recovery applies all of them or none. No
-    /// transaction may write the tables during the call. Durable on return, unless the table is
-    /// temporary.
+    /// Commits alterations of one or several tables atomically: recovery applies all of them or
+    /// none. No transaction may write the tables during the call. Durable on return, unless the
+    /// table is temporary.
     ///
     /// # Errors
-    /// `InvalidArgument` when a plan does not fit its table, or when several tables are altered and
-    /// one is temporary. Errors of flushing and of the log. After `NoSpace`, `InvalidArgument` and
-    /// errors of flushing, the tables are unchanged. After any other error of the log, the outcome
-    /// is unknown until the engine is opened again.
+    /// `InvalidArgument` when a plan does not fit its table, when a repair cannot be committed, or
+    /// when several tables are altered and one is temporary; `NoSuchTable`; errors of flushing and
+    /// of the log. After an error of the log other than `NoSpace`, the outcome is unknown until the
+    /// engine is opened again. After all other errors the tables are unchanged.
     pub fn commit(mut alterations: Vec<(Self, AlterationPlan)>) -> EngineResult<()> {
         let Some((first, _)) = alterations.first() else {
             return Ok(());
@@ -121,7 +121,7 @@ impl Alteration {
     fn outcome(&self, metadata: Vec<u8>, plan: &AlterationPlan) -> EngineResult<TableOutcome> {
         let core = &self.handle.core;
         let table = &self.handle.table;
-        // An altered table is not closed.
+        // The files of a table are not closed while it is being altered.
         let closed = || EngineError::Internal("an altered table is closed".into());
         let open = table.open_indexes().ok_or_else(closed)?;
         let old = {
@@ -156,7 +156,7 @@ impl Alteration {
         let is_kept = |file| outcome.entries.iter().any(|kept| kept.file == file);
         for entry in old.iter().filter(|entry| !is_kept(entry.file)) {
             outcome.dropped_paths.push(entry.path.clone());
-            // A damaged table has only the index of its rows open.
+            // If the table was opened to be salvaged, only the index of its rows is open.
             let is_open = |index: &&Arc<Index>| index.entry.file == entry.file;
             outcome.dropped.extend(open.iter().find(is_open).cloned());
         }
@@ -194,7 +194,7 @@ impl Alteration {
         }
     }
 
-    /// Publishes the new indexes and metadata. Returns the files to remove.
+    /// Publishes the new indexes and metadata. Returns the paths of the dropped indexes.
     fn install(&mut self, outcome: TableOutcome) -> Vec<PathBuf> {
         let core: &EngineCore = &self.handle.core;
         let table = &self.handle.table;
@@ -246,14 +246,14 @@ impl Alteration {
             core.retained
                 .replace(&core.files, outcome.id, &table.name(), rows, is_repair);
         }
-        // The table owns the files now, so dropping the alteration must not remove them.
+        // The table owns the new indexes now: dropping the alteration must not undo the change.
         self.added.clear();
         outcome.dropped_paths
     }
 }
 
-/// Logs the new indexes of all tables in one record and installs them. Returns
-/// the files to remove.
+/// Logs the new indexes of all tables in one record, unless the table is temporary,
+/// and installs them. Returns the paths of the dropped indexes.
 fn log_and_install(
     core: &EngineCore,
     alterations: &mut [(Alteration, AlterationPlan)],
@@ -288,7 +288,7 @@ fn log_and_install(
         bytes: &encode_tables_altered(&tables),
     };
     if !is_temporary && let Err(error) = append_durable(&core.log, &record) {
-        // On a full disk the log revokes the record, so the new files can be removed.
+        // After `NoSpace` the log has revoked the record, so the new files can be removed.
         for (alteration, _) in alterations {
             alteration.is_committed = !error.is_no_space();
         }

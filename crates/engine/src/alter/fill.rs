@@ -38,12 +38,13 @@ impl Alteration {
     }
 
     /// Sorts the added entries and writes them. Calls `progress` regularly with
-    /// the number of entries written and their total. A repair ends after the first index with
-    /// [duplicates](Alteration::duplicates).
+    /// the number of entries written and their total. The build of a repair returns
+    /// after the first index with [duplicates](Alteration::duplicates).
     ///
     /// # Errors
     /// `DuplicateKey`, after which [`Alteration::duplicate`] returns the entry;
-    /// `Wait(Interrupted)`, `Storage`. The alteration can then only be dropped.
+    /// `InvalidArgument` when an index that is not unique got a key twice;
+    /// `Wait(Interrupted)`, `Storage`. After an error the alteration can only be dropped.
     pub fn build(&mut self, progress: &mut dyn FnMut(u64, u64)) -> EngineResult<()> {
         let core = Arc::clone(&self.handle.core);
         let total = self.added.iter().map(|added| added.filling.entries()).sum();
@@ -92,9 +93,11 @@ impl Alteration {
                     }
                 }
             }
-            // The commit needs this. It is done early because writers wait during the commit.
+            // The commit makes the index durable again. It has little to write then, which keeps
+            // the time short in which the caller blocks writers.
             make_durable(&core, index)?;
-            // Older snapshots cannot read the index: it contains rows that they must not see.
+            // Older snapshots must not read the index: it contains rows that were committed after
+            // them, and lacks the versions that they see.
             let newest = core.transactions.newest();
             index.created_at.store(newest.0, Ordering::Release);
         }
@@ -107,8 +110,9 @@ fn accepts_no_entries(added: u32) -> EngineError {
     EngineError::InvalidArgument(format!("no added index {added} accepts entries"))
 }
 
-/// Writes sorted entries as the base of an index. Calls `on_duplicate` for an
-/// entry whose key is there already; it is left out, unless that is an error.
+/// Writes sorted entries as the leaf data of a new index. Calls `on_duplicate` for
+/// an entry with the same key as the one before it. If that returns `Ok`, the entry
+/// is left out.
 fn load(
     core: &EngineCore,
     index: &Index,

@@ -1,4 +1,5 @@
-//! Bulk build from entries that are added in key order. They are written one leaf at a time.
+//! Bulk build from entries that are added in key order. They are gathered in memory and written one
+//! leaf at a time.
 
 use super::sort_buffer::SortBuffer;
 use crate::core::EngineCore;

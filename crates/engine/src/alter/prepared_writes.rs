@@ -1,13 +1,13 @@
-//! Checks whether a table contains entries of prepared transactions that no
-//! handle owns.
+//! Checks whether the rows of a table contain writes of prepared transactions
+//! that no handle owns.
 //!
-//! The caller's table locks do not wait for such a transaction. When it
-//! commits, its entries would be missing from the new indexes, so the
-//! alteration must be rejected. A replica often has such transactions, between
-//! XA PREPARE and XA COMMIT. An alteration of a table that they have not
-//! written must be accepted. So the range of the table's write ids is checked
-//! first. The entries are read only if the range contains an id of such a
-//! transaction.
+//! The table lock of ALTER TABLE does not wait for such a transaction. When it
+//! commits, its entries would be missing from the new indexes, so the alteration
+//! must be rejected. A replica often has such transactions, between XA PREPARE and
+//! XA COMMIT. An alteration of a table that they have not written must be accepted.
+//!
+//! The caller passes the write ids of such transactions, if they are within the
+//! range of the table's unsettled ids. Without any, no entry is read.
 
 use crate::core::index::Index;
 use crate::error::EngineResult;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use teak_base::{Visibility, WriteId, WriteIdRanges};
 
-/// Sees only these writes, and records whether it encountered one.
+/// A visibility that sees only the entries of `writes`, and records whether it has seen one.
 struct Search<'a> {
     writes: Vec<Arc<WriteIdRanges>>,
     found: AtomicBool,

@@ -26,7 +26,7 @@ fn prefix_of(key: &[u8]) -> u64 {
 }
 
 impl SortBuffer {
-    /// Memory of the buffer, in bytes.
+    /// Memory that the entries use, in bytes, without unused capacity.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.len() + self.items.len() * size_of::<Item>()
     }
@@ -47,7 +47,7 @@ impl SortBuffer {
         self.items.clear();
     }
 
-    /// Adds an entry. `false` when the buffer is full.
+    /// Adds an entry. `false` when its offset or a length does not fit in 32 bits.
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> bool {
         let (Ok(offset), Ok(key_bytes), Ok(value_bytes)) = (
             u32::try_from(self.bytes.len()),

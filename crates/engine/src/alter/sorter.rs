@@ -3,10 +3,11 @@
 //!
 //! 1. Collect entries in a sort buffer. Sort each full buffer. A sort cannot be
 //!    interrupted, so buffers are small.
-//! 2. When the sorted buffers exceed their share of the memory budget, merge them
-//!    into a spill file.
-//! 3. At the end merge everything in one pass. If there are too many spill files
-//!    to read at the same time, merge some of them into one first.
+//! 2. When the sorted buffers exceed half of the memory budget, merge them into a
+//!    spill file.
+//! 3. At the end, while there are too many spill files to read at the same time,
+//!    merge some of them into one. Then merge the spill files and the remaining
+//!    buffers in one pass.
 
 use super::sort_buffer::SortBuffer;
 use super::spill::{Spill, SpillReader, SpillWriter};
@@ -23,10 +24,10 @@ use teak_transactions::WaitError;
 /// Maximum size of a sort buffer, in bytes.
 const SORT_BUFFER_BYTES_MAX: usize = 8 << 20;
 
-/// Maximum number of spill files that are read at the same time.
+/// Maximum number of spill files that are read at the same time, with a large budget.
 const SPILLS_MAX: usize = 128;
 
-/// And the minimum, with a small budget.
+/// Maximum number of spill files that are read at the same time, with a small budget.
 const SPILLS_MIN: usize = 16;
 
 /// Memory for reading one spill file, in bytes.
@@ -38,7 +39,7 @@ const INTERRUPT_CHECK_ENTRIES: u64 = 1024;
 /// Returns whether the operation must stop.
 pub(crate) type Interrupted = dyn Fn() -> bool + Send;
 
-/// Where the sorts of one engine create spill files.
+/// Where a sort creates its spill files. All sorts of one engine share it.
 #[derive(Clone)]
 pub(crate) struct SpillDirectory {
     pub disk: Arc<dyn Disk>,
@@ -123,7 +124,7 @@ impl Sorter {
         Ok(writer.finish()?)
     }
 
-    /// Returns all entries in the order of keys.
+    /// Ends the input. Returns all entries in the order of keys.
     pub(crate) fn finish(mut self, interrupted: &Interrupted) -> EngineResult<Merge> {
         if !self.active.is_empty() {
             self.active.sort();

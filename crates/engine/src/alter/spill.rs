@@ -1,6 +1,6 @@
 //! Spill files of a sort: sorted entries that do not fit in memory, in files `teak.sort.<number>`
-//! of the data directory. Dropping the spill removes its file; the next start removes files that a
-//! crash has left.
+//! of the data directory. Dropping a [`Spill`] removes its file. If that fails, or after a crash,
+//! the next [`Engine::open`](crate::Engine::open) removes the file.
 //!
 //! A file is a sequence of blocks: the stored and the raw length of the payload (u32 each), its
 //! codec (u8), a checksum (u64), and the payload, which contains whole entries.

@@ -12,13 +12,14 @@ use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::write_id_ranges::{EncodedRanges, put_write_id_ranges};
 use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRanges};
 
-/// The largest valid id of a table, file or write. Ids are allocated in sequence, so a larger one
-/// is malformed.
+/// The largest valid id of a durable table, file or write. Ids are allocated in sequence, so a
+/// larger one is malformed.
 pub(crate) const ID_MAX: u64 = 1 << 60;
 const _: () = assert!(ID_MAX < TEMPORARY_ID_MIN);
 
-/// The largest number of consecutive write ids without a log record between two
-/// checkpoints. Such ids belong to statements that wrote nothing.
+/// The largest number of consecutive write ids that no log record contains. Such ids
+/// belong to statements that wrote temporary tables only, or whose record could not
+/// be logged. Recovery rejects a larger gap as damage.
 pub(crate) const UNNAMED_IDS_MAX: u64 = 1 << 26;
 
 type Decoded<T> = Result<T, Malformed>;
@@ -39,7 +40,7 @@ fn take_text(take: &mut Take<'_>) -> Decoded<String> {
     String::from_utf8(bytes.to_vec()).map_err(|_| Malformed)
 }
 
-/// Returns an error for paths that lead out of the data directory.
+/// Returns an error for an empty path, and for one that leads out of the data directory.
 fn take_path(take: &mut Take<'_>) -> Decoded<PathBuf> {
     let path = PathBuf::from(take_text(take)?);
     let inside = path
@@ -235,7 +236,8 @@ pub(crate) struct AlteredTable {
     pub id: u64,
     pub metadata: Vec<u8>,
     pub indexes: Vec<IndexEntry>,
-    /// Whether the table was repaired: the replaced files are moved aside, not removed.
+    /// Whether the alteration was a repair. The files that it replaced are then moved to the
+    /// directory of orphans, not removed.
     pub is_repair: bool,
 }
 
@@ -362,8 +364,8 @@ impl Catalogue {
                 .into_iter()
                 .collect(),
         };
-        // The ids of a list are ascending. A checkpoint reads the list of prepared transactions
-        // after `next_write_id`, so it may contain later ids.
+        // The ids of a list are ascending. The capture of the catalogue reads `next_write_id`
+        // before the list of prepared transactions, so the list may contain later ids.
         let last = catalogue.active.last().max(catalogue.aborted.last());
         let prepared = catalogue.prepared.iter();
         let last_prepared = prepared.filter_map(|entry| entry.write_ids.last()).max();

@@ -11,8 +11,8 @@ use teak_tree::{EMPTY_FILE_BYTES, TreeOptions};
 /// Maximum length of the part of a value that is stored column by column, in bytes.
 const VALUE_FIXED_BYTES_MAX: u32 = 64 << 10;
 
-/// Ids of temporary tables and of their files begin here. Neither the catalogue
-/// nor the log contains them, so they are allocated again after a restart.
+/// The smallest id of temporary tables and of their files. Neither the catalogue
+/// nor the log contains such ids, so they are allocated again after a restart.
 pub(crate) const TEMPORARY_ID_MIN: u64 = 1 << 61;
 
 /// A prepared transaction in the catalogue.
@@ -24,9 +24,8 @@ pub(crate) struct PreparedEntry {
     pub write_ids: Arc<WriteIdRanges>,
 }
 
-/// Sizes of an index when the catalogue was written or its file was closed. They
-/// are reported while the files of the table are closed, and used for nothing
-/// else.
+/// Sizes of an index when the catalogue was captured or the index file was closed.
+/// They are only reported, while the files of the table are closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IndexSizes {
     /// Estimated number of live entries.
@@ -37,7 +36,7 @@ pub(crate) struct IndexSizes {
     pub raw_bytes: u64,
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// Bytes of the file without live blocks and superblocks.
+    /// Bytes of the file that neither live blocks nor superblocks use.
     pub unused_bytes: u64,
     /// Levels of nodes.
     pub height: u64,
@@ -67,18 +66,18 @@ pub(crate) struct IndexEntry {
     pub path: PathBuf,
     /// The label of the definition.
     pub label: String,
-    /// The codec of the leaf data.
+    /// The codec of bottom runs.
     pub codec: Codec,
     /// Uncompressed bytes of a page; zero for the default.
     pub page_bytes: u32,
     /// Whether lookups use complete keys. Otherwise no filters are built.
     pub exact_lookups: bool,
-    /// Leading bytes of values that hold columns of fixed width.
+    /// Number of leading bytes of each value that contain columns of fixed width.
     pub value_fixed_bytes: u32,
-    /// The oldest unsettled write id in the file when the catalogue was
-    /// written; zero when all writes were settled.
+    /// The oldest unsettled write id that the file may have contained when the
+    /// catalogue was captured or the file was closed; zero if there was none.
     pub oldest_write_id: WriteId,
-    /// Its sizes at that time.
+    /// The index's sizes at that time.
     pub sizes: IndexSizes,
 }
 
@@ -134,13 +133,14 @@ impl IndexEntry {
     }
 }
 
-/// The write ids that the files and the retained log records of an unavailable
-/// table may contain. Aborted ones are not forgotten while it is unavailable.
+/// The write ids that the files and the retained log records of an unavailable or
+/// read-only table may contain. While the records are retained, the aborted ids
+/// among them are not forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RetainedIds {
-    /// The oldest.
+    /// The oldest of these ids.
     pub oldest: WriteId,
-    /// The first id that was allocated later.
+    /// The first id that was allocated after them.
     pub next: WriteId,
 }
 
@@ -164,8 +164,8 @@ pub(crate) struct TableEntry {
     pub metadata: Vec<u8>,
     /// Its indexes; the first contains the rows.
     pub indexes: Vec<IndexEntry>,
-    /// Set while log records of the table are in a file of their own, because its files could not
-    /// be read when it was recovered.
+    /// Set while log records of the table are retained in a file of their own, because recovery
+    /// could not read one of its index files, or one could not be written.
     pub retained: Option<RetainedIds>,
     /// Durable counters by number, except those that are zero.
     pub counters: BTreeMap<u8, u64>,
@@ -178,7 +178,7 @@ pub(crate) struct TableEntry {
 pub(crate) struct Catalogue {
     /// Identifies the instance. The log contains the same value.
     pub instance: u64,
-    /// Recovery reads the log from here.
+    /// The position from which recovery reads the log.
     pub replay_from: Lsn,
     /// Table changes and counters before this position are in the catalogue.
     pub tables_lsn: Lsn,
@@ -188,8 +188,9 @@ pub(crate) struct Catalogue {
     pub next_file: u64,
     /// The next write id.
     pub next_write_id: WriteId,
-    /// Ids below `next_write_id` that were active: committed if the log contains
-    /// their commit record, otherwise aborted.
+    /// Ids below `next_write_id` that were active. After a crash, an id is committed
+    /// if the log contains its commit record. Otherwise it remains active if it
+    /// belongs to a prepared transaction, and is aborted if not.
     pub active: WriteIdRanges,
     /// Aborted ids whose entries may still be in an index.
     pub aborted: WriteIdRanges,
@@ -197,8 +198,8 @@ pub(crate) struct Catalogue {
     pub prepared: Vec<PreparedEntry>,
     /// The tables by id.
     pub tables: BTreeMap<u64, TableEntry>,
-    /// Files that belong to no table and are to be removed: those of dropped indexes, and of
-    /// indexes that were being built.
+    /// Files that belong to no table and are to be removed: those of dropped or replaced indexes,
+    /// and of indexes that were being built.
     pub unowned: BTreeSet<FileId>,
 }
 

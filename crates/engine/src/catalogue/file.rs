@@ -13,14 +13,14 @@ use teak_disk::Disk;
 pub(crate) const CATALOGUE_FILE: &str = "teak.catalogue";
 const TEMPORARY_FILE: &str = "teak.catalogue.new";
 
-/// The format version of the data directory. It covers this file, the log and the index files;
-/// recovery reads this file first.
+/// The format version of the data directory. Recovery reads the catalogue first, so this version
+/// also covers changes of the log and of index files.
 pub(crate) const CATALOGUE_VERSION: u32 = 6;
 
 const MAGIC: &[u8; 8] = b"TEAKCATA";
 /// Magic, version, reserved, payload length, checksum.
 const HEADER_BYTES: usize = 8 + 4 + 4 + 8 + 8;
-/// Limits the memory that is allocated if the length is damaged.
+/// Limits the memory that is allocated for a damaged file.
 const PAYLOAD_BYTES_MAX: u64 = 4 << 30;
 
 pub(crate) fn encode_catalogue(catalogue: &Catalogue) -> Vec<u8> {
@@ -77,7 +77,7 @@ pub(crate) fn decode_catalogue(path: &Path, bytes: &[u8]) -> StorageResult<Catal
     }
 }
 
-/// Reads the catalogue of a data directory; `None` when there is none.
+/// Reads the catalogue of a data directory; `None` when there is no catalogue file.
 pub(crate) fn read_catalogue(
     disk: &Arc<dyn Disk>,
     directory: &Path,

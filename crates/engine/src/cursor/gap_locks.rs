@@ -1,21 +1,26 @@
 //! Gap locks of scans and lookups: no other transaction inserts into an
 //! interval that a locking read has read.
 //!
-//! A move over an interval that has not been locked:
-//! 1. moves further ahead, by more rows each time, to lock a longer interval;
-//! 2. locks the interval, then waits for insertions that have begun;
-//! 3. is repeated, and finds the rows that those insertions have added.
+//! A move of a scan over an interval that has not been locked:
+//! 1. The cursor moves further ahead, by more rows each time, to lock a longer
+//!    interval.
+//! 2. The interval is locked. Then the scan waits for the writes of the index
+//!    that have already checked for range locks.
+//! 3. The move is repeated, and finds the rows that those writes have inserted.
 //!
 //! A range lock can block all writes of the rows within it, without a lock for
 //! each row:
 //! 1. A transaction that locks a row to write it checks for range locks after
-//!    it has the row lock, and waits for them. The write itself checks nothing.
+//!    it has acquired the row lock, and waits for them. Its write of that row does
+//!    not check again. A write of a row that the transaction has neither locked
+//!    nor written checks for range locks under its write guards.
 //! 2. A scan locks the interval, then checks whether any other transaction
 //!    holds row locks. If none does, every later row lock sees the range lock,
 //!    and the versions that the scan reads are the newest.
-//! 3. Otherwise the scan acquires and releases the lock of each row that it
-//!    reads. By then a transaction that locked the row before the interval was
-//!    locked has ended, and the scan sees its write.
+//! 3. Otherwise a shared scan acquires and releases the lock of each row that it
+//!    reads. When it has acquired the lock, a transaction that locked the row
+//!    before the interval was locked has ended, and the scan sees its write.
+//!    An exclusive scan always locks each row.
 
 use super::bounds::{Bounds, Motion};
 use super::position::{IndexPosition, no_tree};
@@ -74,7 +79,8 @@ impl<'a> Interval<'a> {
     }
 }
 
-/// The interval that a cursor has locked last in its index.
+/// The interval that a cursor has locked last in its index. Earlier intervals
+/// remain locked, but are not stored.
 #[derive(Debug, Default)]
 pub(super) struct LockedInterval {
     low: Vec<u8>,
@@ -83,7 +89,8 @@ pub(super) struct LockedInterval {
     /// Number of rows that the last extension locked ahead of the position; `None` before the
     /// first.
     lookahead_rows: Option<usize>,
-    /// No other transaction held row locks when the interval was locked.
+    /// Whether no other transaction held a row lock of any table, and no row range of this index
+    /// was locked, when the parts of the interval were locked.
     had_no_row_locks: bool,
 }
 
@@ -92,7 +99,7 @@ impl LockedInterval {
         self.had_no_row_locks
     }
 
-    /// Whether it contains `low <= key < high`.
+    /// Whether the locked interval contains `low <= key < high`.
     fn covers(&self, low: &[u8], high: Option<&[u8]>) -> bool {
         self.lookahead_rows.is_some()
             && *self.low <= *low
@@ -186,8 +193,8 @@ impl LockedInterval {
         Ok(made)
     }
 
-    /// Locks the interval of a move and waits for insertions in progress in the index. `false` if
-    /// the interval is empty: nothing was locked.
+    /// Locks the interval of a move, and waits for writes of the index that have already checked
+    /// for range locks. `false` if the interval is empty: nothing was locked.
     fn lock_interval(
         &mut self,
         position: &IndexPosition,
@@ -243,8 +250,8 @@ fn lock_range(
     Ok(())
 }
 
-/// Locks the gap around a key that a lookup has not found, and waits for insertions in progress in
-/// the index. The lookup must be repeated.
+/// Locks a key that a lookup has not found against insertion, and waits for writes of the index
+/// that have already checked for range locks. The lookup must be repeated.
 pub(super) fn lock_absent_key(
     transaction: &mut EngineTransaction,
     index: &Index,

@@ -4,11 +4,11 @@
 //!    active transactions.
 //! 2. If a move encountered such a write, the cursor waits until that transaction has ended and
 //!    repeats the move, so it does not miss rows that commit.
-//! 3. A move over keys whose gaps have not been locked is repeated after they
-//!    have been locked (see `gap_locks`).
+//! 3. If the read locks gaps, a move over keys whose gaps have not been locked is repeated after
+//!    they have been locked (see `gap_locks`).
 //! 4. On the rows' index the row found is locked under its latch and read again, because it may
 //!    have changed before it was locked. If the row was deleted, it is skipped and its lock is
-//!    released.
+//!    released. A range lock can make the row lock unnecessary.
 //!
 //! [`LockPolicy`] can replace the waits; [`RowRetention`] sets how long rows are protected.
 
@@ -31,7 +31,7 @@ enum ReturnedLock {
     None,
     Get(LockId),
     Scan(LockId),
-    /// The last committed version was returned, unlocked.
+    /// The row returned is its last committed version, and is not locked.
     Unlocked,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct LockingCursor {
     mode: LockMode,
     policy: LockPolicy,
     retention: RowRetention,
-    /// The interval locked last, if the read locks gaps.
+    /// `Some` if the isolation level or `lock_gaps` demands gap locks: the interval locked last.
     gap_locks: Option<LockedInterval>,
     returned_lock: ReturnedLock,
 }
@@ -111,7 +111,7 @@ impl LockingCursor {
         let waits = self.policy != LockPolicy::SkipLocked;
         let mut found = self.read_locked(transaction, key, waits)?;
         if found.0 != LockedRead::Live && self.lock_absent_key(transaction, key)? {
-            // Finds a row that was inserted before the gap was locked.
+            // The row may have been inserted before the gap was locked.
             found = self.read_locked(transaction, key, waits)?;
         }
         if let Some(lock) = found.1 {
@@ -121,8 +121,8 @@ impl LockingCursor {
         Ok(is_found.then(|| self.position.row_of_get(key)))
     }
 
-    /// Locks the gap of a key that a lookup has not found. `true` if the gap was not locked before:
-    /// the lookup must be repeated.
+    /// Locks a key that a lookup has not found against insertion, if the read locks gaps. `true` if
+    /// it has done so: the lookup must be repeated.
     fn lock_absent_key(
         &self,
         transaction: &mut EngineTransaction,
@@ -206,8 +206,8 @@ impl LockingCursor {
         Ok(())
     }
 
-    /// Limits the tree's cursor to the bounds, so that the read does not wait for writes outside of
-    /// them.
+    /// Limits the tree's cursor to the bounds, so that the read does not wait for writes of keys
+    /// outside of the bounds.
     fn limit_tree(&mut self) {
         let bounds = &self.position.bounds;
         if let Some(tree) = &mut self.position.tree {
@@ -256,13 +256,15 @@ impl LockingCursor {
         match self.policy {
             LockPolicy::SkipLocked => return Ok(false),
             LockPolicy::SemiConsistent => {
-                // Clears the cached write status: the write may be committed by now.
+                // Discards the write status that the tree's cursor has cached: the write may be
+                // committed by now.
                 tree.forget_answer();
                 return Ok(false);
             }
             LockPolicy::Wait => {}
         }
-        // A key for reports of the wait: the conflicting write is near the end of the move.
+        // Reports of the wait show this key. The conflicting write is at or near the end of the
+        // move.
         let near = if tree.valid() {
             tree.key()
         } else {
@@ -303,13 +305,14 @@ impl LockingCursor {
         locked.cover_move(&mut self.position, transaction, kind, made)
     }
 
-    /// SKIP LOCKED may return other rows when it is repeated, so it locks no gaps.
+    /// Whether the read locks gaps. A SKIP LOCKED read does not: it need not return the same rows
+    /// when it is executed again.
     fn locks_gaps(&self) -> bool {
         self.gap_locks.is_some() && self.policy != LockPolicy::SkipLocked
     }
 
     /// Locks the row that a scan of the rows' index has found, and reads it again.
-    /// `false` when it must be skipped.
+    /// `false` when it must be skipped. On a secondary index nothing is locked.
     fn lock_row_found(&mut self, transaction: &mut EngineTransaction) -> EngineResult<bool> {
         if !self.position.is_rows_index() || self.needs_no_row_lock(transaction) {
             return Ok(true);
@@ -377,9 +380,10 @@ impl LockingCursor {
         self.mode == LockMode::Shared && self.range_kind() == RangeLockKind::Write
     }
 
-    /// Whether the range lock makes a row lock unnecessary: no other transaction held a row lock
-    /// when the range was locked, so the version found is the newest. Not under snapshot isolation,
-    /// where locking the row detects a version newer than the snapshot.
+    /// Whether the range lock of a shared scan makes a row lock unnecessary: no other transaction
+    /// held a row lock when the range was locked, so the version found is the newest. Under
+    /// snapshot isolation the row is locked nevertheless, because that detects a version newer than
+    /// the snapshot.
     fn needs_no_row_lock(&self, transaction: &EngineTransaction) -> bool {
         let locked = self.gap_locks.as_ref();
         self.is_covered_by_range_lock()

@@ -61,7 +61,8 @@ pub(super) enum Found {
     Nothing,
     /// In the tree's cursor.
     InTree,
-    /// In `saved_key` and `value`.
+    /// In the position's buffers: the key in `saved_key`, and the value in `value` if a locking
+    /// read has read it.
     InBuffer,
 }
 
@@ -76,7 +77,7 @@ pub(super) struct IndexPosition {
     pub(super) tree: Option<TreeCursor<Arc<ReadView>>>,
     pub(super) bounds: Bounds,
     pub(super) found: Found,
-    /// The start of the next step, if the tree's cursor is not positioned.
+    /// The key from which the next step starts, unless `found` is `InTree`.
     pub(super) saved_key: Vec<u8>,
     pub(super) value: Vec<u8>,
     /// The key of the last `get`, which does not change the position.
@@ -112,14 +113,14 @@ impl IndexPosition {
         self.bounds.set(lower, upper);
     }
 
-    /// Whether the tree's cursor still has the transaction's current view.
+    /// Whether the view was taken at this serial of the transaction.
     #[inline]
     pub(super) fn is_current(&self, serial: ViewSerial) -> bool {
         self.serial == serial
     }
 
-    /// Drops the view and the tree's cursor if the transaction's view has changed or TRUNCATE has
-    /// replaced the index.
+    /// Drops the tree's cursor if the transaction's view has changed or the index was replaced, for
+    /// example by TRUNCATE. In the first case drops the view, too.
     ///
     /// # Errors
     /// Those of opening the files of the replaced index.
@@ -163,7 +164,7 @@ impl IndexPosition {
         self.tree.as_mut().ok_or_else(no_tree)
     }
 
-    /// Copies the key of the tree's cursor.
+    /// Copies the key of the tree's cursor to `saved_key`, if the current row is there.
     pub(super) fn save_key(&mut self) {
         if self.found == Found::InTree
             && let Some(tree) = &self.tree
@@ -211,8 +212,8 @@ impl IndexPosition {
         Ok(moved)
     }
 
-    /// Moves the tree's cursor past the saved key. If new bounds start beyond that key, moves to
-    /// the first key within them.
+    /// Moves the tree's cursor past the saved key in the direction of the motion. If that key is
+    /// before the bounds in this direction, moves to the first key within the bounds.
     pub(super) fn step_from_saved_key(
         &mut self,
         core: &EngineCore,

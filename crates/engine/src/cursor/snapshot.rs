@@ -1,4 +1,4 @@
-//! Consistent reads: they return the versions that the transaction's snapshot sees, without locks.
+//! Reads without locks: they return the versions that the transaction's view sees.
 
 use super::bounds::Motion;
 use super::position::{Found, IndexPosition, Row, no_tree};
@@ -88,7 +88,8 @@ impl SnapshotCursor {
         transaction.core.checked(&position.index, row).map(Some)
     }
 
-    /// The next step after a change of the bounds or the view.
+    /// The first step after a change of the bounds, the view or the index: it starts from the key
+    /// of the last row.
     fn step_from_saved_key(
         &mut self,
         transaction: &mut EngineTransaction,
@@ -113,7 +114,8 @@ impl SnapshotCursor {
             && let ViewKind::Snapshot(snapshot) = view.kind()
             && snapshot.0 < position.index.created_at.load(Ordering::Relaxed)
         {
-            // The index is newer than the snapshot and lacks rows that the snapshot should see.
+            // The index was created after the snapshot, so it may lack versions that the snapshot
+            // must see.
             return Err(EngineError::TableChanged);
         }
         Ok(())
@@ -126,8 +128,9 @@ impl SnapshotCursor {
         let position = &mut self.position;
         if let (None, Some(view)) = (&position.tree, &position.view) {
             let mut tree = position.index.tree.cursor(view.clone());
-            // Later inserts matter only if the transaction sees its own writes. Its first write
-            // changes the serial.
+            // A snapshot does not see what others insert later. So the tree's cursor searches for
+            // new entries only if the transaction has writes. The transaction's first write changes
+            // the serial, and then the tree's cursor is opened again.
             tree.follow_inserts(transaction.has_writes());
             position.tree = Some(tree);
         }

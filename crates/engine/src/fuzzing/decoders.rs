@@ -13,11 +13,11 @@ use teak_base::checksum::checksum_parts;
 use teak_base::fuzzing::Input;
 use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRanges};
 
-/// Offset of the payload's length and the checksum in the header.
+/// Offset of the payload's length in the header. The checksum follows the length.
 const BEFORE_LENGTH: usize = 16;
 const HEADER_BYTES: usize = BEFORE_LENGTH + 16;
 
-/// Decodes a catalogue file after correcting its length and checksum.
+/// Decodes a catalogue file, first as it is, then with its length and checksum corrected.
 pub(super) fn catalogue(bytes: &[u8]) {
     let path = Path::new("fuzz");
     let _ = decode_catalogue(path, bytes);

@@ -72,7 +72,7 @@ fn create(disk: &Arc<dyn Disk>) -> EngineResult<()> {
     use_table(&engine)
 }
 
-/// Reads a row, inserts a row and runs the background jobs. An error if there is no table.
+/// Reads a row, inserts a row and runs the background jobs. Fails if the table does not exist.
 fn use_table(engine: &Engine) -> EngineResult<()> {
     let table = engine.open_table(TABLE)?;
     let mut transaction = engine.begin(Isolation::RepeatableRead);

@@ -17,7 +17,8 @@ fn disk() -> Arc<dyn Disk> {
     Arc::new(disk)
 }
 
-/// Decodes a file. Checksums are not corrected: few mutations get beyond them.
+/// Decodes a file of retained records. Checksums are not corrected, so most mutated files are
+/// rejected because of a checksum.
 pub(super) fn retained_records(bytes: &[u8]) {
     let disk = disk();
     let file = disk.create(Path::new("/data/fuzz")).expect("a new file");

@@ -1,10 +1,10 @@
 //! The newest version of each row in the retained log records of an unavailable
 //! table.
 //!
-//! The file of the rows contains what the table was at some position of the log.
-//! The records from that position on are the newer versions and deletes of rows. A
-//! salvage sorts them by key, within a memory budget, and merges them with the rows
-//! of the file: where a key has a record, the newest one decides.
+//! The file of the rows contains the effects of the log up to some position. The
+//! records from that position on are newer versions and deletes of rows. A salvage
+//! sorts them by key, within a memory budget, and merges them with the rows of the
+//! file. If a key has records, the newest one determines the row.
 
 use crate::alter::{Interrupted, Merge, Sorter, SpillDirectory};
 use crate::core::EngineCore;
@@ -18,14 +18,14 @@ use teak_base::{Lsn, Operation, StorageError, WriteStatus};
 use teak_transactions::WaitError;
 use teak_write_ahead_log::Record;
 
-/// Position of the record (u64), number of the operation in it (u32), both big-endian, and the
-/// operation (u8). The value follows.
+/// Length of the prefix of a sorted value: position of the record (u64) and number of the operation
+/// in the record (u32), both big-endian, and the operation (u8). The row's value follows.
 const PREFIX_BYTES: usize = 8 + 4 + 1;
 
 /// Records between two checks for an interrupt.
 const INTERRUPT_CHECK_RECORDS: u64 = 1024;
 
-/// A part of the sort memory; given back when it is dropped.
+/// Memory for sorting, taken from the budget until this is dropped.
 struct SortMemory {
     core: Arc<EngineCore>,
     bytes: u64,
@@ -37,17 +37,17 @@ impl Drop for SortMemory {
     }
 }
 
-/// A range of keys that was deleted at a position.
+/// A range of keys that was deleted at a position of the log.
 struct DeletedRange {
     lsn: Lsn,
     start: Vec<u8>,
     end: Vec<u8>,
 }
 
-/// The newest record of a key.
+/// The newest operation on a key in the retained records.
 struct NewestRecord {
     key: Vec<u8>,
-    /// As described at `PREFIX_BYTES`.
+    /// The prefix that `PREFIX_BYTES` describes, and the value.
     stored: Vec<u8>,
 }
 
@@ -78,12 +78,12 @@ pub(super) struct RetainedRows {
 }
 
 impl RetainedRows {
-    /// Reads the records that the file of the `rows` does not contain.
+    /// Reads and sorts the records whose effects the file of the `rows` does not contain.
     ///
     /// # Errors
-    /// `Wait(Timeout)` when a record is that of a prepared transaction: whether it belongs to the
-    /// table is not decided. `Wait(Interrupted)`, `NoSpace`; `NotFound` and `Io` when the records may
-    /// be readable later.
+    /// `Wait(Timeout)` when a record belongs to a prepared transaction, whose outcome is not known
+    /// yet. `Wait(Interrupted)`, `NoSpace`; `NotFound` and `Io` when the records may be readable
+    /// later.
     pub(super) fn read(
         core: &Arc<EngineCore>,
         table: u64,
@@ -161,8 +161,8 @@ impl RetainedRows {
         Ok(found)
     }
 
-    /// Passes the rows before `key`, or all others, to `on_row`, and the row of the key if there is
-    /// one. Returns whether the records decide about the key.
+    /// Passes the rows up to and including `key` to `on_row`; without a key, the rest of the rows.
+    /// Returns whether the records determine the row of the key, by a write or a delete.
     pub(super) fn pass(
         &mut self,
         key: Option<&[u8]>,
@@ -193,12 +193,12 @@ impl RetainedRows {
         })
     }
 
-    /// Moves to the newest record of the next key.
+    /// Moves to the newest operation on the next key.
     fn advance(&mut self) -> EngineResult<()> {
         let mut newest: Option<NewestRecord> = None;
         while let Some((key, stored)) = self.records.entry(&*self.interrupted)? {
             match &mut newest {
-                // No two have the same position.
+                // Positions and operation numbers differ, so the greater prefix is the newer.
                 Some(found) if found.key == key => {
                     if found.stored.as_slice() < stored {
                         found.stored.clear();
@@ -220,7 +220,8 @@ impl RetainedRows {
     }
 }
 
-/// Whether the writes of a record are committed. An error if that is not decided.
+/// Whether the writes of a record are committed. Returns an error while their transaction is
+/// active.
 fn is_committed(core: &EngineCore, record: &Record<'_>) -> EngineResult<bool> {
     let (Record::Write { write_id, .. } | Record::DeleteRange { write_id, .. }) = *record else {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! The engine and the state of one transaction, borrowed separately.
+//! The parts of a transaction that one row operation uses, borrowed separately.
 
 use super::{Duplicate, EngineTransaction, ended};
 use crate::core::EngineCore;
@@ -33,8 +33,9 @@ impl EngineTransaction {
 }
 
 impl TransactionContext<'_> {
-    /// The remaining lock timeout. The first wait for a row sets the deadline for all waits for
-    /// that row. A timeout that ends later than the clock can represent sets none.
+    /// The remaining lock timeout. If there is no deadline yet, sets it from the lock timeout. So
+    /// all waits of an operation that pass the same `deadline` share one timeout. A timeout that
+    /// ends later than the clock can represent has no deadline.
     pub(crate) fn remaining_timeout(&self, deadline: &mut Option<Instant>) -> Duration {
         let now = Instant::now();
         if deadline.is_none() {

@@ -52,8 +52,8 @@ impl EngineTransaction {
         Ok(())
     }
 
-    /// Logs aborted writes. Recovery aborts every write without a commit record, so a failure here
-    /// is harmless.
+    /// Logs aborted writes. A failure does no harm: recovery aborts every write that belongs to
+    /// neither a commit record nor a prepared transaction.
     fn log_abort(&self, aborted: &WriteIdRanges) {
         let log = &self.core.log;
         let logged = append_with_ids(
@@ -71,24 +71,25 @@ impl EngineTransaction {
     }
 
     /// Commits. On success the transaction has ended; after an error it must be
-    /// rolled back. A transaction that wrote temporary tables only is not logged,
-    /// and does not wait for the disk.
+    /// rolled back. The commit of a transaction without writes, or with writes of
+    /// temporary tables only, is not logged and does not wait for the disk.
     ///
     /// # Errors
     /// Errors of the log. After `NoSpace` nothing was committed. After a failed
-    /// sync the transaction is in doubt until the engine is opened again; rolling
-    /// it back ends only the handle.
+    /// sync the outcome is unknown until the engine is opened again: a rollback then
+    /// releases the handle, and aborts nothing.
     pub fn commit(&mut self) -> EngineResult<()> {
         self.commit_logged(Some(self.waits_for_disk()))
     }
 
-    /// Whether COMMIT and PREPARE return only after their record is durable.
+    /// Whether commit and prepare return only after their record is durable.
     pub(crate) fn waits_for_disk(&self) -> bool {
         self.waits_for_disk && self.core.log_sync.commit_sync()
     }
 
-    /// Commits. `waits`: whether to sync the record now or later. `None`: the coordinator's binary
-    /// log decides the outcome after a crash, so no sync is needed.
+    /// Commits. `Some(true)`: the record is synced before the call returns. `Some(false)`: its sync
+    /// is deferred. `None`: no sync is requested, because the coordinator's binary log decides the
+    /// outcome after a crash.
     pub(crate) fn commit_logged(&mut self, waits: Option<bool>) -> EngineResult<()> {
         self.transaction.as_ref().ok_or_else(ended)?;
         if self.is_in_doubt {
@@ -127,7 +128,7 @@ impl EngineTransaction {
         if let Some(waits) = waits
             && let Err(error) = core.log_sync.sync_or_defer(&core.log, lsn, waits)
         {
-            // On a full disk the record was revoked: nothing was committed.
+            // After `NoSpace` the log has revoked the record: nothing was committed.
             self.is_in_doubt = !error.is_no_space();
             return Err(error.into());
         }
@@ -135,8 +136,8 @@ impl EngineTransaction {
         Ok(())
     }
 
-    /// Rolls back and ends the transaction. A prepared transaction remains prepared if its abort
-    /// record cannot be logged.
+    /// Rolls back and ends the transaction. If the abort record of a prepared transaction cannot
+    /// be logged, the transaction remains prepared, and the handle is detached from it.
     ///
     /// # Errors
     /// Errors of the log, if it was prepared.
@@ -176,7 +177,8 @@ impl EngineTransaction {
         self.transaction.take()
     }
 
-    /// At the end of the transaction: drops the view and adds its counts to the engine's.
+    /// Called when the transaction ends or is detached: drops the view, and adds the number of rows
+    /// written to the engine's counts.
     pub(crate) fn report_counts(&mut self) {
         self.view = None;
         self.flush_rows();

@@ -1,9 +1,9 @@
-//! A number that changes when the cursors of a transaction must be opened again.
+//! A number that changes when the tree cursors of a transaction must be opened again.
 
-/// An even number, increased whenever the transaction sees another state, for
-/// example by a new snapshot; plus one after a write of the transaction, because
-/// cursors of plain reads that were opened before the write do not search for new
-/// entries.
+/// The serial is even at first. It increases to the next even number whenever the
+/// transaction sees another state, for example through a new snapshot. The first
+/// write after that makes it odd, because tree cursors of plain reads that were
+/// opened before the write do not search for new entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ViewSerial(u64);
 

@@ -11,17 +11,17 @@ use teak_base::{FileId, Operation, StorageError};
 use teak_transactions::{LockId, RowName};
 use teak_write_ahead_log::WriteOperation;
 
-/// Memory that an entry takes in addition to its key and value, approximately.
+/// Approximate memory of an entry in a memtable, in addition to its key and value.
 const ENTRY_BYTES: usize = 48;
 
-/// Maximum size of a row in a log record. Leaves space for the framing of its
-/// operations.
+/// Maximum size of the entries of a row, in bytes. The log record of a row, with the
+/// framing of its operations, must not exceed the log's limit.
 const LOG_ROW_BYTES_MAX: usize = 40 << 20;
 
 /// The state that a key must have before the row is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyRequirement {
-    /// There is no live entry.
+    /// The key has no live entry.
     Absent,
     /// The row exists, and the transaction may write it.
     Writable,

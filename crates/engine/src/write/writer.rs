@@ -26,9 +26,9 @@ enum WriteConflict<'a> {
 
 /// The result of checking keys.
 enum Checked<'a> {
-    /// `is_row_owned`: the transaction had locked or written the row before this write. Locking
-    /// reads of other transactions wait since then, so range locks against writes of the row need
-    /// no check.
+    /// `is_row_owned`: the transaction had locked or written the row before this write. Since then,
+    /// locking reads of other transactions have to wait for the row. So this write need not check
+    /// for range locks against writes of the row.
     Passed {
         is_row_owned: bool,
     },
@@ -45,7 +45,7 @@ fn write_record<'a>(write_id: WriteId, writes: &'a [WriteOperation<'a>]) -> Reco
 pub(super) struct RowWriter<'a, 'p> {
     context: TransactionContext<'a>,
     row: &'a RowPlan<'p>,
-    /// Key locks taken to queue for the keys. Released if the row is not written.
+    /// Key locks that this write has acquired to queue for keys. Released if the write fails.
     queued: SmallVec<[LockId; 2]>,
     /// Positions in the queues of range locks, kept until the row is written or
     /// the write has failed.
@@ -71,7 +71,8 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         match outcome {
             Ok(()) => {
                 transaction.handle().note_row_written();
-                // From here on, the newest versions are implicit locks of the keys.
+                // The new versions are implicit locks of the keys, so the explicit locks are
+                // released.
                 if transaction.locks_held() > 0 {
                     for check in &self.row.checks {
                         transactions.unlock_written(transaction, check.lock);
@@ -103,8 +104,8 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         Ok(())
     }
 
-    /// Runs the steps once. Returns the first conflict, after the latches and
-    /// guards have been released.
+    /// Runs the steps of `write` once. Returns the first conflict, after the latches,
+    /// the guards and the reserved space have been released.
     fn try_write(
         &mut self,
         writes: &[WriteOperation<'_>],
@@ -162,7 +163,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         let context = &mut self.context;
         let transactions = &context.core.transactions;
         let is_row = check.requirement == KeyRequirement::Writable;
-        // While this write waited for the lock, others may have written the row.
+        // While this write waited for the lock, another transaction may have written the row.
         let is_queued = self.queued.contains(&check.lock);
         if is_row && !is_queued && context.transaction.holds_unwritten(check.lock, MODE) {
             // No other transaction can have written it since it was locked.
@@ -171,7 +172,8 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         let me = context.transaction.id();
         let index = self.row.index(check.index)?;
         let name = check.row_name(index);
-        // A transaction that waited for a unique key holds its lock until it has written the row.
+        // Also applies to unique keys: a transaction that had to wait for one holds its lock until
+        // it has written the row.
         if transactions.locks().row_conflicts(check.lock, me, MODE) {
             return Ok(Checked::Blocked(WriteConflict::KeyLock(check)));
         }
@@ -184,8 +186,8 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             }
             NewestVersion::Uncommitted(_) | NewestVersion::Absent(None) => false,
         };
-        // Does not apply to rows that this transaction locked or wrote first: another transaction's
-        // lock escalation may have put a range lock over them.
+        // Rows that this transaction has locked or written are not checked: a lock escalation of
+        // another transaction may have created a row range over them afterwards.
         if !is_locked && !is_mine && index.ranges.blocks_row(check.key, me, MODE) {
             return Ok(Checked::Blocked(WriteConflict::KeyLock(check)));
         }
@@ -197,7 +199,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             NewestVersion::Live(id) if is_row => {
                 let is_row_owned = is_mine || context.transaction.covers(&name, MODE);
                 if context.is_newer_than_snapshot(id) {
-                    // The caller has not read this version.
+                    // Without a lock acquired before, the caller cannot have read this version.
                     if !is_locked || is_queued {
                         return Err(context.snapshot_conflict());
                     }
@@ -212,7 +214,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
                 return Err(EngineError::DuplicateKey);
             }
             NewestVersion::Absent(deleted_by) => {
-                // The snapshot still sees the deleted entry.
+                // If the entry was deleted after the snapshot, the snapshot still sees it.
                 if deleted_by.is_some_and(|id| context.is_newer_than_snapshot(id)) {
                     context.accept_newer_than_snapshot()?;
                 }
@@ -227,7 +229,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
     }
 
     /// Steps 4 to 6. Range locks are checked under the guards: a reader that
-    /// locks a range waits for the guards held at that time.
+    /// locks a range waits for the guards that are held at that time.
     fn apply(
         &mut self,
         writes: &[WriteOperation<'_>],
@@ -237,7 +239,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         let core = self.context.core;
         let me = self.context.transaction.id();
         let row = self.row;
-        // One guard for each index, which may have two operations.
+        // One guard for each index: an index may have two operations, a delete and a put.
         let mut guards: SmallVec<[(IndexNumber, WriteGuard<'_>); 8]> = SmallVec::new();
         for operation in &row.operations {
             let index = row.index(operation.index)?;
@@ -250,14 +252,15 @@ impl<'a, 'p> RowWriter<'a, 'p> {
                     guards.pop();
                 }
             }
-            // Entries of the other indexes are protected by the lock of the row.
+            // A delete in a secondary index needs no check: the lock of the row protects the entry.
             let is_insert = operation.is_insert;
             let must_check = is_insert || (operation.index.is_rows() && !is_row_owned);
             if must_check && index.ranges.blocks(operation.write.key, is_insert, me) {
                 return Ok(Some(WriteConflict::RangeLock(operation)));
             }
         }
-        // Takes the write id only after all checks: a write that fails or waits takes none.
+        // Takes the write id only after all checks, so that a write that fails a check, or must
+        // wait, takes none.
         let write_id = core.transactions.write_id(self.context.transaction);
         if let Some(space) = space {
             let record = write_record(write_id, writes);

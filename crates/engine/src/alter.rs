@@ -21,6 +21,9 @@
 //! Once the record is durable, recovery uses the new files. They contain all entries that were
 //! logged for them before the record.
 //!
+//! If a new file fails before the commit, the building of its index is ended: writers skip the
+//! index, and the next call of the alteration returns the error.
+//!
 //! The alteration of a temporary table is neither logged nor synced.
 
 mod begin;
@@ -204,8 +207,8 @@ impl Drop for Alteration {
     }
 }
 
-/// Returns an error if the building of an index has been ended, because its file
-/// fails.
+/// Returns the error of the file of an added index, if the building of the index was
+/// ended because of it.
 fn require_building(index: &Index) -> EngineResult<()> {
     match index.build_failure() {
         None => Ok(()),

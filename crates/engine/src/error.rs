@@ -16,8 +16,8 @@ pub enum EngineError {
     /// A file could not be read or written, the operation was interrupted, or a key, value or row
     /// is too large.
     Storage(StorageError),
-    /// The transaction waited in vain, was chosen as the victim of a deadlock, was interrupted, or
-    /// could not get memory for a lock.
+    /// The lock timeout expired, or the transaction was the victim of a deadlock, was interrupted,
+    /// or could not get memory for a lock.
     Wait(WaitError),
     /// A live entry of the same unique key exists; see
     /// `EngineTransaction::duplicate`.

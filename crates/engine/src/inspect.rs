@@ -105,9 +105,9 @@ impl TableHandle {
         self.core.checked(&index, estimate)
     }
 
-    /// Reads and checks every block of every open index: of all indexes, or of the index of the rows
-    /// if the table was opened only to be salvaged. Passes texts about the problems to `findings`.
-    /// Stops when `is_wanted` returns `false`.
+    /// Reads and checks every block of all indexes, or only of the index of the rows if the table
+    /// was opened to be salvaged. Passes texts about the problems to `findings`. Stops when
+    /// `is_wanted` returns `false`.
     ///
     /// # Errors
     /// The reason why the table cannot be opened, otherwise the error of the first damaged index,

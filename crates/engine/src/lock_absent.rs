@@ -1,8 +1,9 @@
 //! Locks a key that has no entry, so that no other transaction inserts it.
 //!
-//! REPLACE and INSERT ... ON DUPLICATE KEY UPDATE first try an insert. If it finds a duplicate, they
-//! change the existing row instead. The unique keys that the insert checked before the duplicate had
-//! no entries. Other transactions must not insert these keys until the row is written.
+//! REPLACE and INSERT ... ON DUPLICATE KEY UPDATE first try an insert. If it finds a duplicate,
+//! they change the existing row instead. The unique keys that the insert checked before it found
+//! the duplicate had no entries. Other transactions must not insert these keys until the row is
+//! written.
 
 use crate::core::index::Index;
 use crate::error::EngineResult;

@@ -173,8 +173,8 @@ impl LockingRead<'_> {
         };
         if self.locks_row && !is_mine {
             if !progress.is_owned && self.is_range_locked_by_another(me) {
-                // A later write of the row would have to wait for that range lock, so the read waits
-                // for it now.
+                // A later write of the row would have to wait for that range lock, so the read
+                // waits for it now.
                 return Ok(Pass::BlockedByRange);
             }
             if !progress.is_locked {

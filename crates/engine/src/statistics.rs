@@ -19,19 +19,19 @@ pub struct EngineStatistics {
     pub cache_bytes_limit: u64,
     /// Memory of the page cache and the memtables, in bytes.
     pub cache_bytes_used: u64,
-    /// All memory of the engine, in bytes: of the parts that are counted, and of
-    /// everything else if the engine has its own allocator.
+    /// All memory of the engine, in bytes: of the parts that have counters and, if
+    /// the engine has its own allocator, of everything else.
     pub memory_bytes: u64,
-    /// Memory of pages and run indexes that cursors and merges use and the page
-    /// cache does not hold, in bytes.
+    /// Memory of pages and index blocks of runs that cursors and merges use and that
+    /// are not in the page cache, in bytes.
     pub uncached_block_bytes: u64,
     /// Memory of the nodes of open trees, in bytes.
     pub node_bytes: u64,
     /// Memory of the buffers of the log, in bytes.
     pub log_buffer_bytes: u64,
-    /// Memory that sorts of new indexes may use, in bytes.
+    /// Memory that is reserved for sorts, in bytes.
     pub sort_bytes: u64,
-    /// Memory of dropped memtables that is kept for the next ones, in bytes.
+    /// Memory of dropped memtables that is kept for later memtables, in bytes.
     pub memtable_spare_bytes: u64,
     /// Memory of the page cache, in bytes.
     pub page_cache_bytes: u64,
@@ -41,7 +41,7 @@ pub struct EngineStatistics {
     pub memtable_bytes: u64,
     /// Memory of frozen memtables, which wait to be flushed, in bytes.
     pub memtable_frozen_bytes: u64,
-    /// Memory of flushed memtables that readers keep, in bytes.
+    /// Memory of flushed memtables that readers still use, in bytes.
     pub memtable_retired_bytes: u64,
     /// The memtables' share of the budget, in bytes.
     pub memtable_bytes_limit: u64,
@@ -61,11 +61,11 @@ pub struct EngineStatistics {
     pub data_syncs: u64,
     /// Length of the index files of open tables, in bytes.
     pub file_bytes: u64,
-    /// Bytes of their live blocks.
+    /// Bytes of the live blocks in these files.
     pub live_bytes: u64,
-    /// Bytes of their holes, which later writes use.
+    /// Bytes of the free extents in these files, which later writes use.
     pub free_bytes: u64,
-    /// Bytes of freed blocks in them that readers still need.
+    /// Bytes of freed blocks in these files that are pinned by readers.
     pub pinned_bytes: u64,
     /// Bytes of blocks moved to make files smaller. *Count.*
     pub bytes_moved: u64,
@@ -85,7 +85,8 @@ pub struct EngineStatistics {
     /// Times that a writer was stopped because the log had reached its bound.
     /// *Count.*
     pub log_stops: u64,
-    /// Time in which a writer was stopped for that, in microseconds.
+    /// Total time during which at least one writer was stopped because of the log's
+    /// bound, in microseconds. *Count.*
     pub log_stop_microseconds: u64,
     /// Times of commits with writes. *Counts.*
     pub commit_times: Latencies,
@@ -116,15 +117,15 @@ pub struct EngineStatistics {
     /// Longest time that freezing a memtable or installing the result of a flush
     /// waited for locks, in microseconds.
     pub freeze_wait_microseconds_max: u64,
-    /// Compaction debt: bytes in runs above the leaves that are due to be merged.
+    /// Compaction debt: bytes of upper runs in children where flushes or merges are due.
     pub pending_flush_bytes: u64,
-    /// Number of lookups of a key in a filter. *Count.*
+    /// Number of checks of a key against a filter. *Count.*
     pub filter_checks: u64,
-    /// Times that a filter excluded the key, which saved a page read. *Count.*
+    /// Checks in which the filter excluded the key, so that no page was read. *Count.*
     pub filter_negatives: u64,
-    /// Times that a writer was slowed. *Count.*
+    /// Times that a writer was delayed, stops included. *Count.*
     pub writer_stalls: u64,
-    /// Total time that writers were slowed, in microseconds.
+    /// Total time that writers were delayed, stops included, in microseconds. *Count.*
     pub writer_stall_microseconds: u64,
     /// The longest delay of a writer, in microseconds.
     pub writer_stall_longest_microseconds: u64,
@@ -142,7 +143,7 @@ pub struct EngineStatistics {
     pub delays_log: DelayCounts,
     /// Delays of writers because of the number of aborted write ids.
     pub delays_aborted: DelayCounts,
-    /// Maximum number of runs above the data of one part of an index.
+    /// Maximum number of upper runs of one child, in all open indexes.
     pub child_runs_max: u64,
     /// Lock requests that had to wait. *Count.*
     pub lock_waits: u64,
@@ -150,13 +151,14 @@ pub struct EngineStatistics {
     pub lock_timeouts: u64,
     /// Deadlocks found; each aborted one transaction. *Count.*
     pub deadlocks: u64,
-    /// Writes refused because the row had changed after the snapshot. *Count.*
+    /// Writes and locking reads that failed because the row had changed after the snapshot.
+    /// *Count.*
     pub snapshot_conflicts: u64,
     /// Memory of row and range locks, in bytes.
     pub lock_bytes: u64,
     /// Limit of the memory for locks, in bytes.
     pub lock_bytes_limit: u64,
-    /// Times that row locks of a transaction were replaced by range locks. *Count.*
+    /// Times that row locks of a transaction were replaced by a row range. *Count.*
     pub lock_escalations: u64,
     /// Lock requests refused because the memory for locks was full. *Count.*
     pub lock_refusals: u64,
@@ -169,9 +171,9 @@ pub struct EngineStatistics {
     /// Write ids from the oldest that some snapshot does not see, or that is
     /// active.
     pub write_ids_unsettled: u64,
-    /// Chunks of write ids that are stored one by one.
+    /// Chunks of the table of write ids in which each id has a slot.
     pub write_id_chunks: u64,
-    /// Pieces of the table of write ids that replace such chunks.
+    /// Smaller pieces of the table of write ids, which have replaced such chunks.
     pub write_id_pieces: u64,
     /// The next write id.
     pub next_write_id: u64,
@@ -189,7 +191,7 @@ pub struct EngineStatistics {
     pub rows_updated: u64,
     /// Rows deleted. *Count.*
     pub rows_deleted: u64,
-    /// Tables in the catalogue.
+    /// Tables that exist, temporary ones included.
     pub tables: u64,
     /// Tables whose files are open.
     pub open_tables: u64,
@@ -197,7 +199,7 @@ pub struct EngineStatistics {
     pub indexes: u64,
     /// Log records replayed when the engine was opened.
     pub recovered_records: u64,
-    /// Aborted write ids whose entries are not yet removed by merges.
+    /// Aborted write ids whose entries may still be in an index.
     pub aborted_ids: u64,
     /// Ranges of these ids, without those among the newest ids.
     pub aborted_ranges: u64,
@@ -205,11 +207,11 @@ pub struct EngineStatistics {
     pub aborted_ranges_limit: u64,
     /// Tables that cannot be used until their files can be read.
     pub unavailable_tables: u64,
-    /// Tables that refuse writes because a file of them fails.
+    /// Tables that reject writes because one of their files cannot be written.
     pub read_only_tables: u64,
     /// Bytes of the log records that are retained for unavailable and read-only tables.
     pub retained_bytes: u64,
-    /// Index files of no table that were moved aside.
+    /// Index files in the directory `#teak_orphans` when the engine was opened.
     pub orphan_files: u64,
     /// Bytes of these files.
     pub orphan_bytes: u64,
@@ -238,7 +240,7 @@ pub(crate) fn open_indexes(tables: &Mutex<Tables>) -> Vec<(Arc<str>, Arc<Index>)
     };
     let mut open = Vec::new();
     for slot in slots {
-        // Skips a table that is being opened or closed.
+        // Skips a table whose slot another thread has locked, for example to open its files.
         let table = slot.try_lock().and_then(|slot| slot.clone());
         if let Some(table) = table
             && let Some(indexes) = table.open_indexes()

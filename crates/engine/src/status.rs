@@ -13,7 +13,7 @@ use teak_base::latency::Latencies;
 use teak_transactions::report::{DeadlockReport, LockRequest, WaitKind};
 use teak_transactions::{BlockerKind, LockMode, RangeLockKind};
 
-/// Number of indexes in the report, the largest first.
+/// Maximum number of indexes in the report. The largest are listed.
 const INDEXES_LISTED: usize = 20;
 
 /// A number of bytes with a readable unit.
@@ -181,7 +181,7 @@ fn histogram(out: &mut String, name: &str, times: &Latencies) -> fmt::Result {
     writeln!(out)
 }
 
-/// The histograms of commits and statements, and the longest wait of each kind.
+/// The histograms of commits and statements; count, average and maximum of each kind of wait.
 fn latency(out: &mut String, core: &EngineCore, s: &EngineStatistics) -> fmt::Result {
     writeln!(out, "\nLATENCY")?;
     histogram(out, "commits", &s.commit_times)?;

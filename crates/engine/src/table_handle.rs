@@ -96,7 +96,7 @@ impl TableHandle {
         };
         let tables = &self.core.tables;
         let slot = slot_of(tables, self.table.id).ok_or_else(dropped)?;
-        // Waits for a thread that is closing the files: it changes the entry.
+        // Waits for a thread that is closing the files, because it updates the entry.
         let _slot = slot.lock();
         if let Some(index) = open() {
             return index;
@@ -116,14 +116,14 @@ impl TableHandle {
         self.open_files_unless(&|| false)
     }
 
-    /// As [`TableHandle::open_files`]. If log records must be applied first, which may last long, ends
-    /// when `interrupted` returns true.
+    /// As [`TableHandle::open_files`]. Applying retained log records may take long: it stops when
+    /// `interrupted` returns true.
     ///
     /// # Errors
     /// Also `Storage(Interrupted)`.
     pub fn open_files_unless(&self, interrupted: &dyn Fn() -> bool) -> EngineResult<()> {
         open_indexes_unless(&self.core, &self.table, interrupted)?;
-        // A table that was opened to be salvaged is damaged.
+        // Only a damaged table can have been opened to be salvaged.
         if !self.is_damaged() {
             return Ok(());
         }
@@ -140,7 +140,7 @@ impl TableHandle {
         }
     }
 
-    /// Opens what is left of the table's rows, after its files could not be opened
+    /// Opens what can be read of the table's rows, after its files could not be opened
     /// because of `cause`.
     pub(crate) fn open_damaged(&mut self, cause: StorageError) -> EngineResult<()> {
         let dropped = || EngineError::NoSuchTable {
@@ -150,7 +150,8 @@ impl TableHandle {
         let slot = slot_of(tables, self.table.id).ok_or_else(dropped)?;
         let _slot = slot.lock();
         if self.table.is_open() {
-            // Another thread was faster, or the files can be opened now.
+            // Another thread has opened the table in the meantime: its files, or what can be
+            // read of them.
             return match self.table.unreadable() {
                 None => Ok(()),
                 Some(cause) => Err(self.damaged(cause)),
@@ -163,7 +164,8 @@ impl TableHandle {
         Ok(())
     }
 
-    /// Whether log records of the table are retained until its files can be read.
+    /// Whether the table is unavailable: log records are retained for it until its files can be
+    /// read.
     pub(crate) fn is_unavailable(&self) -> bool {
         let entry = entry_of(&self.core.tables, self.table.id);
         entry.is_some_and(|entry| self.core.retained.is_unavailable(&entry))
@@ -209,7 +211,8 @@ impl TableHandle {
         written_at.store(when, Ordering::Relaxed);
     }
 
-    /// Whether damage was found since the files were opened.
+    /// Whether damage was found since the files were opened, or the table was opened to be
+    /// salvaged.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         self.table.damaged.load(Ordering::Acquire)
@@ -231,8 +234,8 @@ impl TableHandle {
             .ok_or_else(|| no_such_counter(counter))
     }
 
-    /// Raises a durable counter to at least `value`. Durable with the next
-    /// commit.
+    /// Raises a durable counter to at least `value`. The new value is durable with
+    /// the next durable commit of any transaction that is logged.
     ///
     /// # Errors
     /// `InvalidArgument` when there is no such counter.
@@ -259,8 +262,8 @@ impl TableHandle {
         Ok(self.core.log_counters()?)
     }
 
-    /// Reserves `count` hidden row ids and returns the first. Ids are never
-    /// reused.
+    /// Reserves `count` hidden row ids and returns the first. Ids are not reused,
+    /// except after TRUNCATE.
     ///
     /// # Errors
     /// Errors of the log.

@@ -1,16 +1,18 @@
-//! Tables: create, open, drop, rename, truncate.
+//! Tables: create, open, drop, rename, truncate; their metadata and names.
 //!
-//! Every change has one commit point, a synced log record. New files are made durable before it,
-//! and old files are removed after it. Recovery completes or undoes an interrupted change:
+//! Every durable change has one commit point, a synced log record. New files are made durable
+//! before it, and old files are removed after it. Recovery completes or undoes an interrupted
+//! change:
 //! - create: the files and their directory entries are made durable, then the record.
-//! - drop: the record, then the files are removed.
-//! - truncate: the new files are durable, the record, then the old files are
-//!   removed.
-//! - rename: the record with the new paths, then the files are renamed.
+//! - drop: the record is made durable, then the files are removed.
+//! - truncate: the new files are made durable, then the record; then the old
+//!   files are removed.
+//! - rename: the record with the new paths is made durable, then the files are
+//!   renamed.
 //!
 //! Changes of temporary tables are not logged and sync nothing: recovery removes
-//! all files of such tables. They have a mutex of their own, so that they never
-//! wait for the syncs of other changes.
+//! all files of such tables. They are serialised by a mutex of their own, so that
+//! they do not wait for the syncs of other changes.
 
 mod file_ids;
 
@@ -107,10 +109,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Creates a table that exists until it is dropped or the engine is closed. A
-    /// single session may use it. Its writes are transactional but not logged,
-    /// and none of its files is ever synced. Snapshots older than the table can
-    /// read it. The name begins with [`TEMPORARY_NAME_PREFIX`].
+    /// Creates a table that exists until it is dropped or the engine is closed. The
+    /// caller lets only one session use it. Its writes are transactional but not
+    /// logged, and its files are never synced. Snapshots older than the table can
+    /// read it. The name must begin with [`TEMPORARY_NAME_PREFIX`].
     ///
     /// # Errors
     /// `TableExists`, `InvalidArgument`, `NoSpace`, `Io`.
@@ -148,8 +150,9 @@ impl Engine {
     ///
     /// # Errors
     /// `NoSuchTable`; `TableDamaged` when a file is corrupt; `TableUnavailable`
-    /// when a file is missing, or cannot be read and log records are retained for
-    /// it; `Io`.
+    /// when a file is missing, or when log records are retained for the table and
+    /// cannot be applied because a file cannot be read; `InvalidArgument` when the
+    /// name is not a valid table name; `Io`.
     pub fn open_table(&self, name: &str) -> EngineResult<TableHandle> {
         let handle = self.open_table_lazily(name)?;
         handle.open_files()?;
@@ -157,7 +160,8 @@ impl Engine {
     }
 
     /// Opens a table without its files. The first use of an index opens them, and
-    /// reports damage. Until then the catalogue answers.
+    /// reports damage. Before that, names, metadata and sizes are read from the
+    /// catalogue.
     ///
     /// # Errors
     /// `NoSuchTable`; `InvalidArgument` when the name is not a valid table name.
@@ -168,7 +172,8 @@ impl Engine {
         let mut used = slot.lock();
         if used.is_none() {
             let tables = core.tables.lock();
-            // Again: the table may have been dropped or renamed before the slot was locked.
+            // The table is searched again, because it may have been dropped or renamed before the
+            // slot was locked.
             let state = tables.require(&name)?;
             if !Arc::ptr_eq(&state.slot, &slot) {
                 return Err(EngineError::NoSuchTable { name: name.name });
@@ -177,14 +182,16 @@ impl Engine {
         }
         let table = used.as_ref().map(Arc::clone);
         let table = table.ok_or(EngineError::NoSuchTable { name: name.name })?;
-        // With the slot locked, so that the table is not forgotten before it has the handle.
+        // The slot is still locked, so maintenance cannot remove the table from it before the
+        // handle is counted.
         Ok(TableHandle::new(core, table))
     }
 
-    /// Opens a table that may be damaged. If it cannot be opened otherwise, only
+    /// Opens a table that may be damaged. If [`Engine::open_table`] fails because of
+    /// its files, the table is opened to be salvaged: only
     /// [`TableHandle::salvage`], [`TableHandle::verify`] and an alteration that
-    /// replaces all indexes can use the handle, and the table cannot be opened as
-    /// long as it exists.
+    /// replaces all indexes can use the handle. Until this handle is dropped, the
+    /// table cannot be opened in another way.
     ///
     /// # Errors
     /// `NoSuchTable`; `TableDamaged` when nothing can be read: the file of the
@@ -199,7 +206,8 @@ impl Engine {
             outcome => return outcome,
         };
         let mut handle = self.open_table_lazily(name)?;
-        // The table must not be made whole while what is left of it is opened.
+        // Waits for a thread that is applying the retained records to the table, and prevents
+        // others from beginning to do so.
         let restoring = &self.core.retained.restoring;
         let _turn = restoring.begin(handle.table.id, &|| false)?;
         handle.open_damaged(cause)?;
@@ -238,8 +246,8 @@ impl Engine {
             .collect())
     }
 
-    /// Replaces the metadata of a table. Durable on return. Handles that exist
-    /// keep what they have read.
+    /// Replaces the metadata of a table. Durable on return. Handles that were
+    /// created before still return the old metadata.
     ///
     /// # Errors
     /// `NoSuchTable`; `InvalidArgument` for the name of a temporary table, and
@@ -281,7 +289,8 @@ impl Engine {
         states.map(|(_, state)| state.entry.name.clone()).collect()
     }
 
-    /// The names of the tables of a directory, in order, relative to it.
+    /// The names of the tables of a directory, in ascending order, without the
+    /// directory.
     ///
     /// # Errors
     /// `InvalidArgument` when it cannot be the directory of a table.
@@ -309,7 +318,8 @@ impl Engine {
         refuse_temporary(&name)?;
         let _changes = core.table_changes.lock();
         let slot = Arc::clone(&core.tables.lock().require(&name)?.slot);
-        // Locked, so that the table is not opened in between.
+        // Locks the slot, so that the files are not opened before the new creation times are
+        // stored.
         let open = slot.lock();
         let created_at = core.transactions.advance_commit_sequence();
         let mut tables = core.tables.lock();
@@ -407,14 +417,15 @@ impl Engine {
             *table.name.write() = to.name.as_str().into();
         }
         if outcome.is_err() {
-            // The log record contains the new paths; the catalogue must contain the paths in use.
+            // The log record contains the new paths. The catalogue, which replaces the record, must
+            // contain the paths at which the files are.
             CatalogueContext::from(&**core).write_now()?;
         }
         Ok(outcome?)
     }
 
     /// Replaces every index of a table by an empty one; open handles use the new
-    /// ones. Counters and row ids return to zero. Durable on return, unless the
+    /// ones. Counters and row ids are reset to zero. Durable on return, unless the
     /// table is temporary.
     ///
     /// # Errors
@@ -435,7 +446,7 @@ impl Engine {
             let indexes = new_index_entries(&core.tables, &core.log, &name, definitions)?;
             let trees = core.files.create(&indexes)?;
             let created_at = if name.is_temporary() {
-                // Any snapshot can read it.
+                // Every snapshot can read a temporary table.
                 CommitSequence(0)
             } else {
                 let bytes = encode_indexes_changed(entry.id, &indexes);
@@ -446,7 +457,8 @@ impl Engine {
                 }
                 core.transactions.advance_commit_sequence()
             };
-            // Before the list of tables: the new files must not be opened a second time.
+            // Locks the slot before the list of tables changes, so that no thread opens the new
+            // files a second time.
             let slot = slot.lock();
             let mut tables = core.tables.lock();
             tables.replace_indexes(entry.id, &indexes, created_at)?;
@@ -467,7 +479,8 @@ impl Engine {
             }
             drop(slot);
             if entry.retained.is_some() {
-                // Before other changes: the new files may fail, too.
+                // With table changes still locked: if a new file fails, records may be retained for
+                // the table again, and these must not be removed.
                 core.retained.remove(&core.files, entry.id);
             }
             entry
@@ -477,7 +490,7 @@ impl Engine {
     }
 }
 
-/// Ends background work on the indexes of a dropped table.
+/// Ends background work on the open indexes of a dropped or truncated table.
 fn abandon(core: &EngineCore, table: &Table) {
     if let Some(indexes) = table.open_indexes() {
         for index in indexes.iter() {
@@ -487,7 +500,8 @@ fn abandon(core: &EngineCore, table: &Table) {
     core.signals.space_available();
 }
 
-/// Removes the files of dropped indexes. Then retries jobs that failed because of a full disk.
+/// Removes the files of dropped indexes. Then permits immediate retries of jobs that failed because
+/// of a full disk.
 fn remove_files(core: &EngineCore, indexes: &[IndexEntry]) {
     core.files.remove(&paths_of(indexes));
     core.work.space_freed();

@@ -165,7 +165,7 @@ impl EngineTransaction {
     /// each time it has written `report_bytes`.
     ///
     /// # Errors
-    /// Those of [`admit`], and of [`log_space::slow_down`].
+    /// Those of [`admit`]; errors of opening the table's files.
     #[inline]
     pub(crate) fn admit_to(&mut self, table: &TableHandle) -> EngineResult<()> {
         if self.unreported_bytes < self.report_bytes && self.admitted_to.contains(&table.table.id) {

@@ -1,4 +1,4 @@
-//! Aborted write ids are forgotten while the server is busy, and although tables are closed.
+//! Aborted write ids are forgotten while the engine is busy, also those of closed tables.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,8 +26,8 @@ fn open_busy(disk: &Arc<MemoryDisk>) -> Engine {
     Engine::open(Arc::clone(disk) as Arc<dyn Disk>, busy_options()).unwrap()
 }
 
-/// Flushes rows whose transaction is active, one of each that commits and that rolls back. So the
-/// files contain their ids.
+/// Flushes rows of two active transactions, so that the files contain the write ids of both. Then
+/// commits one transaction and rolls the other back.
 fn flush_active(engine: &Engine, table: &TableHandle, prefix: &str, rows: u64) {
     let (mut kept, mut undone) = (begin(engine), begin(engine));
     for n in 0..rows {
@@ -40,7 +40,7 @@ fn flush_active(engine: &Engine, table: &TableHandle, prefix: &str, rows: u64) {
     undone.rollback();
 }
 
-/// Maintenance passes of a server that never stops writing.
+/// Runs maintenance passes, each after a commit.
 fn stay_busy(engine: &Engine, table: &TableHandle, passes: usize) {
     for n in 0..passes {
         commit(engine, |t| {
@@ -98,8 +98,8 @@ fn aborted_ids_are_forgotten_although_tables_are_closed() {
     }
 }
 
-/// Rolls back many statements, so that their ids are as many ranges. `retries`:
-/// continues after a timeout.
+/// Rolls back `count` statements, so that their ids form as many ranges. `retries`:
+/// whether to continue after a timeout.
 fn roll_back_often(
     engine: &Engine,
     table: &TableHandle,
@@ -142,7 +142,7 @@ fn writers_stop_at_the_bound_until_ids_are_forgotten() {
     let engine = Engine::open(Arc::new(MemoryDisk::new()), few_ranges()).unwrap();
     engine.create_table(&definition(TABLE)).unwrap();
     let table = engine.open_table(TABLE).unwrap();
-    // It needs the ids of all later statements.
+    // While this transaction is active, the aborted ids of later statements are not forgotten.
     let mut old = begin(&engine);
     insert(&mut old, &table, "old", "1").unwrap();
     let found = thread::scope(|scope| {
@@ -160,7 +160,7 @@ fn writers_stop_at_the_bound_until_ids_are_forgotten() {
         found
     });
     assert!(found.delays_aborted.stops > 0, "the bound stops no writer");
-    // Some chunks of ids are counted at a time.
+    // The newest ids are not counted until a chunk of them is complete.
     let slack = 16_384;
     let (ranges, bound) = (found.aborted_ranges, found.aborted_ranges_limit);
     assert!((bound..bound + slack).contains(&ranges), "{ranges}");
@@ -188,7 +188,7 @@ fn a_stopped_writer_fails_after_its_timeout() {
     assert!(heard.iter().any(is_warning), "{heard:?}");
 }
 
-/// Ids of rolled back statements in many tables that no statement uses again.
+/// The tables contain ids of statements that were rolled back, and are not used again.
 #[test]
 fn ids_of_closed_tables_are_forgotten_in_the_background() {
     const TABLES: usize = 5;
@@ -221,7 +221,7 @@ fn ids_of_closed_tables_are_forgotten_in_the_background() {
     }
 }
 
-/// A table that cannot be opened needs only the ids that existed before.
+/// A table that cannot be opened does not prevent later aborted ids from being forgotten.
 #[test]
 fn a_damaged_closed_table_does_not_hold_back_later_ids() {
     let disk = Arc::new(MemoryDisk::new());
@@ -245,7 +245,7 @@ fn a_damaged_closed_table_does_not_hold_back_later_ids() {
     stay_busy(&engine, &good, 100);
     let after = engine.statistics().aborted_ids;
     assert!(after <= before, "{after} of {before}");
-    // It is whole again.
+    // The file of the table is readable again.
     disk.rename(&aside, &path).unwrap();
     stay_busy(&engine, &good, 100);
     assert_eq!(engine.statistics().aborted_ids, 0);

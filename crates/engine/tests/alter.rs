@@ -323,14 +323,15 @@ fn rows_are_written_while_an_index_is_built() {
     some_rows(&engine, &table, 2000);
     let mut alteration = begin_alteration(&engine, &table, &[added("backwards", false)]);
     let before = rows(&engine, &table);
-    // Committed before the snapshot, so both the build and the writer write these entries.
+    // Committed before the snapshot of the build, so both the build and the writer write these
+    // entries.
     commit(&engine, |t| insert_all(t, &table, "a", "early"));
     let mut open = begin(&engine);
     insert_all(&mut open, &table, "b", "open");
     let mut undone = begin(&engine);
     delete_all(&mut undone, &table, &before[3].0, &before[3].1);
     fill(&engine, &table, &mut alteration);
-    // Deleted after the snapshot, so the build still adds these rows.
+    // Deleted after the snapshot of the build, so the build still adds entries of these rows.
     commit(&engine, |t| {
         for (key, value) in &before[10..300] {
             delete_all(t, &table, key, value);
@@ -338,8 +339,8 @@ fn rows_are_written_while_an_index_is_built() {
         delete_all(t, &table, "a", "early");
         insert_all(t, &table, "a", "late");
     });
-    // The build then adds its entries as the bottom runs. Entries that were flushed and merged
-    // before must still take precedence.
+    // The build then adds its entries as bottom runs. The entries of writers that were flushed and
+    // merged before must still take precedence.
     engine.checkpoint().unwrap();
     engine.settle().unwrap();
     alteration.build(&mut |_, _| {}).unwrap();
@@ -514,7 +515,7 @@ fn several_tables_are_altered_together() {
         some_rows(&engine, &table, 200);
         tables.push(table);
     }
-    // Lets the n-th disk operation fail, for every n until the operation succeeds.
+    // Lets the n-th disk operation fail, for every n, until no operation fails.
     for n in 0.. {
         let crashed = Arc::new(disk.crash(n));
         let engine = open(&crashed);
@@ -598,7 +599,8 @@ fn a_prepared_transaction_blocks_new_indexes_only_of_tables_that_it_has_written(
     let wanted = [added("backwards", false)];
     let key_of = |n: u8| char::from(b'a' + n).to_string();
     for (n, deletes) in [(0, false), (1, true)] {
-        // Both tables also have committed writes with lower and higher ids.
+        // Both tables also contain committed writes, with lower and higher ids than the prepared
+        // one has.
         commit(&engine, |t| insert(t, &table, &key_of(n), "1").unwrap());
         commit(&engine, |t| insert(t, &other, &key_of(n), "1").unwrap());
         let mut prepared = begin(&engine);

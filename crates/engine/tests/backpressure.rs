@@ -1,4 +1,4 @@
-//! Delays and stops of writers whose background work is behind.
+//! Delays and stops of writers while background work is behind.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ use teak_tree::TreeOptions;
 
 const OTHER: &str = "./db/other";
 
-/// A part of the path of the first index of [`TABLE`].
+/// The part of the path that only the file of the first index of [`TABLE`] has.
 const FILE: &str = "db/t.PRIMARY";
 
 /// Flusher threads, small memtables, and a tree of one leaf.
@@ -91,7 +91,8 @@ fn with_two_tables(disk: Arc<dyn Disk>) -> (Engine, TableHandle, TableHandle) {
     (engine, table, other)
 }
 
-/// Two tables, and rows in the first. Reads of its file wait at the gate.
+/// Two tables, and rows in the first. Reads of the file of its rows wait until the gate
+/// is opened.
 fn gated() -> (GateDisk, Engine, TableHandle, TableHandle) {
     let gate = GateDisk::new(Arc::new(MemoryDisk::new()));
     let (engine, table, other) = with_two_tables(Arc::new(gate.clone()));
@@ -100,8 +101,8 @@ fn gated() -> (GateDisk, Engine, TableHandle, TableHandle) {
     (gate, engine, table, other)
 }
 
-/// The merges of one table do not end. Its writers stop at the limit of runs,
-/// those of another table are not delayed, and all continue when merges end.
+/// The merges of one table are blocked. Its writers stop at the limit of runs. Writers of
+/// another table are not delayed. All continue when merges can end.
 #[test]
 fn writers_stop_at_the_limit_of_runs_of_their_table() {
     let (gate, engine, table, other) = gated();
@@ -127,7 +128,8 @@ fn writers_stop_at_the_limit_of_runs_of_their_table() {
         let after = engine.statistics();
         assert_eq!(after.delays_runs.stops, before.delays_runs.stops);
         assert_eq!(stopped(&after), 3);
-        // Twice the trigger, and the memtables that were written at the stop.
+        // Writers stop at twice the number of runs at which a merge is due. Memtables that are
+        // flushed then add a few more runs.
         let limit = 2 * u64::from(threaded().tree.leaf_runs_max) + 8;
         assert!(
             after.child_runs_max <= limit,
@@ -187,7 +189,7 @@ fn writers_stop_at_the_limit_of_runs_of_an_index_that_is_built() {
         wait_until(&engine, |statistics| stopped(statistics) == 1);
         assert!(engine.statistics().child_runs_max <= limit);
         gate.open_gate(ADDED);
-        // It continues as soon as merges end.
+        // The writer continues when merges can end.
         let rows = engine.statistics().rows_inserted;
         wait_until(&engine, |statistics| statistics.rows_inserted > rows + 5000);
         done.store(true, Ordering::Relaxed);
@@ -263,9 +265,8 @@ fn writers_of_a_damaged_table_fail_and_others_are_not_delayed() {
     drop((table, other));
 }
 
-/// Cursors keep the memtables of their versions. The memory stays within the
-/// budget, the page cache makes space, and in the end writers fail instead of
-/// taking more.
+/// Cursors prevent flushed memtables from being freed. The page cache shrinks, and at
+/// last writers fail, so that the memory remains within the budget.
 #[test]
 fn memory_that_readers_keep_is_bounded() {
     let engine = Engine::open(Arc::new(MemoryDisk::new()), threaded()).unwrap();
@@ -305,8 +306,8 @@ fn memory_that_readers_keep_is_bounded() {
     engine.close().unwrap();
 }
 
-/// Among many written tables, the memtable that must be frozen is found, and idle
-/// ones remain as they are.
+/// One of many written tables gets more rows: its memtable is frozen and flushed, and
+/// the small memtables of the other tables are not.
 #[test]
 fn the_largest_memtables_are_frozen_among_many() {
     let mut options = options();

@@ -14,7 +14,7 @@ use teak_testing::{GateDisk, Random};
 
 const OTHER: &str = "./db/u";
 
-/// Only for tests that would otherwise never end when they fail.
+/// Timeout of waits, so that a test that fails ends.
 const FOREVER: Duration = Duration::from_secs(120);
 
 fn gated() -> GateDisk {
@@ -67,8 +67,9 @@ fn close(engine: Arc<Engine>) {
     engine.close().unwrap();
 }
 
-/// While one table is being flushed, memtables of another are frozen and cannot
-/// be flushed. If writers are faster than flushing, there are always such memtables.
+/// While a checkpoint flushes one table, memtables of another table are frozen and cannot
+/// be flushed. A checkpoint that waited for them might never end, because writers may be
+/// faster than flushing.
 #[test]
 fn a_checkpoint_does_not_wait_for_memtables_frozen_after_it_began() {
     let disk = gated();
@@ -127,7 +128,7 @@ fn tables_are_opened_while_a_checkpoint_waits_for_the_disk() {
     close(engine);
 }
 
-/// The disk takes long to write the catalogue, which may be large.
+/// The write of the catalogue is blocked: it may take long, because a catalogue may be large.
 #[test]
 fn tables_are_created_and_dropped_while_the_catalogue_is_written() {
     for crashes in [false, true] {
@@ -221,9 +222,9 @@ fn a_round_syncs_the_log_once_and_each_changed_file_once() {
     let after = engine.statistics();
     assert_eq!(after.checkpointed_indexes - before.checkpointed_indexes, 80);
     assert_eq!(after.data_syncs - before.data_syncs, 80);
-    // One with the batch of indexes, one with the catalogue.
+    // One sync before the indexes, and one before the catalogue.
     assert!(after.log_syncs - before.log_syncs <= 2);
-    // Unchanged indexes cost nothing.
+    // A checkpoint does not sync unchanged index files.
     engine.checkpoint().unwrap();
     assert_eq!(engine.statistics().data_syncs, after.data_syncs);
     assert_eq!(engine.statistics().checkpoints, after.checkpoints + 1);

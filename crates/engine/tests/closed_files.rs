@@ -22,7 +22,8 @@ use teak_engine::{
 };
 use teak_testing::FaultDisk;
 
-/// Two passes of maintenance without a use in between close a table.
+/// An engine in which a table is closed by two maintenance passes without a use of the
+/// table in between.
 fn closing_soon(disk: Arc<dyn Disk>) -> Engine {
     let mut options = options();
     options.table_idle_period = Duration::ZERO;
@@ -174,7 +175,7 @@ fn sizes_in_the_catalogue_survive_a_crash() {
         table.set_written_at(5);
     }
     engine.checkpoint().unwrap();
-    // Only in the log.
+    // The log alone contains these rows.
     let table = engine.open_table(other).unwrap();
     fill(&engine, &table, 100, 11);
     drop(table);
@@ -240,7 +241,8 @@ fn cursors_locks_and_alterations_keep_files_open() {
     run_passes(&engine);
     assert_eq!(open_tables(&engine), 0);
 
-    // A lock on a gap, after the cursor is closed.
+    // The transaction still holds a gap lock after its cursor was dropped, so the table remains
+    // open.
     let mut locker = engine.begin(Isolation::Serializable);
     try_scan(&mut locker, &table, 0, ReadMode::Exclusive).unwrap();
     run_passes(&engine);

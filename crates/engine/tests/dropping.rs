@@ -11,7 +11,7 @@ use teak_disk::Disk;
 use teak_engine::{Engine, EngineOptions, TableHandle};
 use teak_testing::{FaultDisk, SyncFailure};
 
-/// Commits are synced after an hour.
+/// Options with which commits do not wait for the disk, and are synced after an hour.
 fn late_options() -> EngineOptions {
     let mut options = options();
     options.background_threads = 1;

@@ -52,7 +52,7 @@ fn a_failed_sync_makes_only_its_table_read_only() {
     assert!(refused.to_string().contains("by_value"), "{refused}");
     assert!(refused.to_string().contains("read-only"), "{refused}");
     assert!(engine.status_text().contains("READ-ONLY"));
-    // Rows can be read.
+    // The rows of the read-only table can be read.
     assert_eq!(rows(&engine, &table).len(), 1);
     put(&engine, &other, "b").unwrap();
     engine.run_maintenance().unwrap_err();
@@ -103,7 +103,7 @@ fn a_table_that_cannot_be_flushed_becomes_read_only_until_it_can() {
         let _ = engine.run_maintenance();
     }
     assert!(refused);
-    // Others continue.
+    // Other tables can be written.
     for n in 0..100 {
         put(&engine, &other, &format!("{n:05}")).unwrap();
     }
@@ -129,7 +129,7 @@ fn begin_build(engine: &Engine, table: &TableHandle) -> Alteration {
     alteration.unwrap()
 }
 
-/// A row, also in the index that is being built.
+/// Inserts a row, with its entry in the index that is being built.
 fn put_built(engine: &Engine, table: &TableHandle, key: &str) -> Result<(), EngineError> {
     let value = "v".repeat(400);
     let second = format!("{value}\0{key}");
@@ -159,7 +159,7 @@ fn plan() -> AlterationPlan {
 }
 
 /// The new file of an alteration fails. The alteration fails at its next step, however late that
-/// is. Until then writers write the table, and the log is not kept for the new file.
+/// is. Until then the table can be written, and the log is not retained for the new file.
 #[test]
 fn a_failing_new_file_fails_its_alteration_and_nothing_else() {
     for is_built in [false, true] {

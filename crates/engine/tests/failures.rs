@@ -49,7 +49,7 @@ fn a_damaged_block_fails_the_statement_and_marks_only_its_table() {
     let engine = open(&disk);
     let healthy = engine.open_table("./db/u").unwrap();
     match engine.open_table(TABLE) {
-        // The nodes are damaged, too.
+        // The table cannot be opened, because its nodes are damaged, too.
         Err(error) => assert!(error.is_corrupt(), "{error}"),
         Ok(table) => {
             let mut reader = begin(&engine);
@@ -311,7 +311,7 @@ fn files_are_closed_while_ever_more_tables_are_opened() {
     for n in 0..1200 {
         engine.create_table(&definition(&name(n))).unwrap();
         let table = engine.open_table(&name(n)).unwrap();
-        // A table with unflushed rows is not closed.
+        // A table with unflushed rows cannot be closed before it is flushed.
         fill(&engine, &table, 2);
         most = most.max(engine.statistics().open_tables);
     }

@@ -36,8 +36,8 @@ fn fill_disk(disk: &FaultDisk) {
     disk.set_capacity(Some(disk.used_bytes()));
 }
 
-/// Commits rows one by one until the disk is full; returns their number. Retries, because a batch
-/// of the log releases reserved space that it did not use.
+/// Commits rows one by one until the disk is full; returns their number. Retries refused rows,
+/// because each written batch of the log releases reserved space that it did not use.
 fn write_until_full(engine: &Engine, table: &TableHandle, prefix: &str) -> usize {
     let (mut taken, mut refused) = (0, 0);
     for n in 0..100_000 {
@@ -102,14 +102,15 @@ fn a_refused_row_leaves_its_transaction_usable() {
     fill_disk(&disk);
     write_until_full(&engine, &table, "x");
     let mark = transaction.savepoint().unwrap();
-    // The transaction has been admitted to the table, so it may use what is left of the log.
+    // The transaction has been admitted to the table before, so it can write until the log has
+    // no space left.
     let mut rows_left = 0..1000;
     assert!(rows_left.any(|n| {
         let key = format!("second{n:04}");
         is_full(&insert(&mut transaction, &table, &key, &value(n)))
     }));
     transaction.rollback_to_savepoint(mark).unwrap();
-    // Space is reserved for the rows written and for the commit record.
+    // The log has reserved space for the commit record.
     transaction.commit().unwrap();
     let found = rows(&engine, &table);
     assert!(found.iter().any(|(key, _)| key.contains("first")));
@@ -170,7 +171,7 @@ fn an_engine_opens_on_a_full_disk_to_be_emptied() {
     let disk = Arc::new(FaultDisk::new(1));
     let open = |disk: &Arc<FaultDisk>| {
         let mut options = options();
-        // The rows that recovery replays must fit in memory.
+        // Recovery cannot flush on a full disk, so the rows that it replays must fit in memory.
         options.cache_bytes = 4 << 20;
         Engine::open(Arc::clone(disk) as Arc<dyn Disk>, options).unwrap()
     };
@@ -191,7 +192,8 @@ fn an_engine_opens_on_a_full_disk_to_be_emptied() {
     engine.abandon();
     for seed in 0..4 {
         let disk = Arc::new(disk.crash(seed));
-        // The crash may undo the removal of files, so the use may exceed the capacity.
+        // The crash may undo the removal of files, so that more space is used than before. Limits
+        // the capacity to the space used now.
         fill_disk(&disk);
         let engine = open(&disk);
         let table = engine.open_table(TABLE).unwrap();
@@ -244,7 +246,7 @@ fn counters_refused_by_a_full_disk_are_logged_later() {
     table.advance_counter(0, 7).unwrap();
     fill_disk(&disk);
     write_until_full(&engine, &table, "x");
-    // Continues until the space reserved for commits is used.
+    // Continues until the log has used the space that it keeps for commits.
     while write_one(&engine, &table, "y").is_ok() || engine.flush_log().is_ok() {
         table
             .advance_counter(0, table.counter(0).unwrap() + 1)

@@ -1,5 +1,5 @@
-//! Tables that got a few rows and then nothing are flushed and closed while the
-//! engine is busy.
+//! Tables that contain a few unflushed rows and are not used any more are flushed
+//! and closed while other tables are written.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -16,7 +16,8 @@ use teak_testing::FaultDisk;
 
 const TABLES: usize = 24;
 
-/// Tables are idle soon, and the log requires no checkpoint.
+/// Options with which tables are closed after 50 ms, and no checkpoint is due in the
+/// background.
 fn busy_options() -> EngineOptions {
     let mut options = options();
     options.background_threads = 1;
@@ -80,7 +81,7 @@ fn idle_tables_are_closed_while_another_is_written() {
         wait_until("idle tables remain open", || {
             engine.statistics().open_tables == 1
         });
-        // A closed table is used again.
+        // The next use opens the files again.
         for table in &tables {
             assert_eq!(rows(&engine, table).len(), 1);
         }
@@ -106,7 +107,7 @@ fn a_table_that_is_used_remains_open() {
     while_busy(&engine, &busy, || {
         commit(&engine, |t| insert(t, &idle, "row", "1").unwrap());
         wait_until("the idle table remains open", || {
-            // The cursor of an unfinished read would do the same.
+            // This read is a use of the table, so it remains open.
             assert_eq!(rows(&engine, &used).len(), 0);
             engine.statistics().open_tables == 2
         });

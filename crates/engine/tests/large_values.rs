@@ -1,5 +1,5 @@
-//! Values that are stored apart from their rows: scans of keys skip them, writers and locking reads
-//! find them, and recovery and checkpoints retain them.
+//! Separate values: scans of keys skip them, writers and locking reads read them, and recovery and
+//! checkpoints retain them.
 
 // Tests fail by panics.
 #![allow(clippy::unwrap_used)]
@@ -15,7 +15,7 @@ fn value(key: &str) -> String {
     format!("{key} has a large value ").repeat(100)
 }
 
-/// The keys of a scan, with the values that were read.
+/// The keys that a scan finds, and those values that it has read.
 fn scan(
     transaction: &mut EngineTransaction,
     table: &TableHandle,
@@ -61,7 +61,7 @@ fn a_scan_of_keys_skips_large_values() {
     let all = [large("a"), large("b"), large("c"), small];
     let rows = scan(&mut transaction, &table, ReadMode::Snapshot, false);
     assert_eq!(rows, all);
-    // A locking scan reads what it locks.
+    // A locking scan does not skip values.
     let rows = scan(&mut transaction, &table, ReadMode::Exclusive, true);
     assert_eq!(rows, all);
     // A value that is in memory is not skipped.

@@ -236,12 +236,13 @@ fn escalation_does_not_affect_rows_that_others_have_locked_or_written() {
         assert!(lock(&mut big, &table, &key(n), ReadMode::Exclusive).unwrap());
     }
     engine.set_lock_bytes_max(8 << 10);
-    // The limit is checked for each shard of the lock table: one of the keys is in a full shard.
+    // Each shard of the lock table checks the limit by itself. Among 100 keys there is one of a
+    // shard that has reached it.
     for n in 0..100 {
         assert!(!lock(&mut big, &table, &format!("no{n}"), ReadMode::Exclusive).unwrap());
     }
     assert!(engine.statistics().lock_escalations > 0);
-    // The range lock covers both rows now.
+    // The row range of `big` covers both rows now, but does not block `other`.
     update(&mut other, &table, &key(10), "v10", "new").unwrap();
     update(&mut other, &table, &key(10), "new", "newer").unwrap();
     let written = format!("{}x", key(20));

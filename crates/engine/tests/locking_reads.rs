@@ -147,7 +147,7 @@ fn skip_locked_skips_rows_that_others_have_written_or_locked() {
         unlocked(&mut reader, &table, 0, ReadMode::Shared),
         ["b", "d", "e"]
     );
-    // A secondary index returns the entries of committed rows.
+    // A scan of a secondary index locks no rows, so it returns the entries of all committed rows.
     let entries = unlocked(&mut reader, &table, 1, ReadMode::Exclusive);
     assert_eq!(entries, ["1\0a", "1\0b", "1\0c", "1\0d", "1\0e"]);
     let mut rows = reader
@@ -164,7 +164,7 @@ fn skip_locked_skips_rows_that_others_have_written_or_locked() {
     entries.set_lock_policy(LockPolicy::SkipLocked);
     entries.set_lock_policy(LockPolicy::SemiConsistent);
     assert_eq!(entries.lock_policy(), LockPolicy::SkipLocked);
-    // SKIP LOCKED neither waits nor leaves locks.
+    // The reads have not waited, and no locks remain after the transactions have ended.
     reader.rollback();
     other.rollback();
     assert_eq!(engine.statistics().row_locks, 0);
@@ -216,7 +216,7 @@ fn a_semi_consistent_scan_returns_the_last_committed_version_and_a_second_seek_w
     );
     assert_eq!(reader.locks_held(), 1);
     assert_eq!(engine.statistics().lock_waits, 0);
-    // A lookup waits under this policy; a seek waits under the default policy.
+    // A lookup waits under SemiConsistent. A seek waits under the default policy.
     assert!(matches!(
         cursor.get(&mut reader, b"a"),
         Err(EngineError::Wait(WaitError::Timeout))

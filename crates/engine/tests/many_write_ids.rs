@@ -41,7 +41,8 @@ fn insert_statement(transaction: &mut EngineTransaction, table: &TableHandle, ke
     insert(transaction, table, key, "1").unwrap();
 }
 
-/// Two transactions whose statements alternate: rows `a` and rows `b`.
+/// Two transactions whose statements alternate. The first inserts rows `a...`, the second rows
+/// `b...`.
 fn interleaved(engine: &Engine, table: &TableHandle) -> (EngineTransaction, EngineTransaction) {
     let (mut a, mut b) = (begin(engine), begin(engine));
     alternate(table, (&mut a, &mut b), 0..STATEMENTS);
@@ -94,8 +95,8 @@ fn ids_in_several_records_commit_and_roll_back_as_one() {
     assert_eq!(recovered_rows(&Arc::new(disk.crash(0))), expected);
 }
 
-/// Transactions of many statements take their ids in blocks, and end with ids that
-/// no statement has taken.
+/// Transactions of many statements allocate their write ids in blocks. When they end, some
+/// ids of the last block are unused.
 #[test]
 fn ids_taken_in_blocks_commit_and_roll_back() {
     let disk = Arc::new(FaultDisk::new(1));
@@ -141,7 +142,8 @@ fn ids_of_prepared_transactions_are_in_several_records() {
     let (mut a, mut b) = interleaved(&engine, &table);
     a.prepare(b"a").unwrap();
     b.prepare(b"b").unwrap();
-    // The log is read from before the parts, or the catalogue contains the ids.
+    // Without a checkpoint, recovery finds the ids in the records of the log; with one, in the
+    // catalogue.
     for checkpoints in [false, true] {
         if checkpoints {
             engine.checkpoint().unwrap();
@@ -158,7 +160,7 @@ fn ids_of_prepared_transactions_are_in_several_records() {
     }
 }
 
-/// The write ids in the log of the rows that begin with each letter.
+/// Reads the log. Returns it, and the write ids of its rows by the first letter of their keys.
 fn logged_ids(log: &Arc<dyn Disk>) -> (WriteAheadLog, BTreeMap<u8, WriteIdRanges>) {
     let mut ids: BTreeMap<u8, WriteIdRanges> = BTreeMap::new();
     let log = WriteAheadLog::open::<StorageError>(
@@ -181,8 +183,8 @@ fn logged_ids(log: &Arc<dyn Disk>) -> (WriteAheadLog, BTreeMap<u8, WriteIdRanges
     (log.unwrap(), ids)
 }
 
-/// Appends the parts of a commit of `ids`, a range each, and returns the record's
-/// own.
+/// Appends a part record for each range of `ids` except the first. Returns the reference to
+/// these parts, and the first range, which the commit record itself contains.
 fn append_parts<'a>(log: &WriteAheadLog, ids: &'a WriteIdRanges) -> (IdParts, &'a [WriteIdRange]) {
     let (own, more) = ids.ranges().split_at(1);
     let mut parts = IdParts::default();
@@ -201,8 +203,8 @@ fn append_parts<'a>(log: &WriteAheadLog, ids: &'a WriteIdRanges) -> (IdParts, &'
 
 #[test]
 fn a_crash_before_the_deciding_record_commits_nothing() {
-    // The number of steps that remain in the log: the parts of `a`, those of `b`, the
-    // commit of `b`, the commit of `a`.
+    // The crash leaves the first `left` of these steps in the log: the parts of `a`, the parts of
+    // `b`, the commit of `b`, the commit of `a`.
     for left in 0..=4 {
         let disk = Arc::new(FaultDisk::new(1));
         let (engine, table) = with_table(&disk);

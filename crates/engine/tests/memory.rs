@@ -1,4 +1,4 @@
-//! One budget covers all memory: what other parts use, the page cache does not.
+//! One budget covers all memory: the page cache shrinks when other parts use more.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation)]
 
@@ -38,7 +38,8 @@ fn fill(engine: &Engine, table: &TableHandle, rows: u32) {
     });
 }
 
-/// Statistics after a maintenance pass, which divides the memory again.
+/// Statistics after a maintenance pass, which divides the budget between page cache and
+/// memtables again.
 fn divided(engine: &Engine) -> EngineStatistics {
     engine.run_due_maintenance().unwrap();
     let statistics = engine.statistics();
@@ -81,7 +82,7 @@ fn nodes_are_counted_while_their_table_is_open() {
     fill(&engine, &table, 20_000);
     engine.settle().unwrap();
     let nodes = divided(&engine).node_bytes;
-    // Tiny trees have many nodes.
+    // The tree has many nodes, because its leaves are tiny.
     assert!(nodes > empty + 10_000, "{empty}, {nodes}");
     drop(table);
     engine.drop_table(TABLE).unwrap();
@@ -149,7 +150,8 @@ fn a_sort_takes_its_memory_from_the_page_cache() {
     assert_eq!(after.page_cache_bytes_limit, before.page_cache_bytes_limit);
 }
 
-/// A heap whose measurement the test chooses.
+/// A heap for which the test sets the number of allocated bytes, and which counts the calls of
+/// `release_unused`.
 #[derive(Default)]
 struct Measured(AtomicU64, AtomicU64);
 

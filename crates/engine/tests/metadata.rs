@@ -32,7 +32,7 @@ fn replaced_metadata_survives_a_crash() {
     engine.checkpoint().unwrap();
     drop(engine);
 
-    // The catalogue contains it.
+    // The catalogue contains the change.
     let engine = open(&disk);
     assert_eq!(metadata(&engine, TABLE), b"");
     let table = engine.open_table(TABLE).unwrap();

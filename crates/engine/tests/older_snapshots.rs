@@ -61,7 +61,8 @@ fn a_closed_table_remembers_that_it_is_newer_than_a_snapshot() {
     let mut older = begin(&engine);
     older.take_snapshot().unwrap();
     engine.create_table(&definition(TABLE)).unwrap();
-    // The first handle opens the table, which reads its creation time.
+    // The first handle opens the files. Each index then gets its creation time from the list of
+    // tables.
     let table = engine.open_table(TABLE).unwrap();
     assert!(first_row(&mut older, &table).is_err());
     drop(table);
@@ -85,7 +86,7 @@ fn a_table_that_was_filled_in_steps_is_refused_to_snapshots_taken_between() {
     let refused = first_row(&mut between, &table);
     assert!(matches!(refused, Err(EngineError::TableChanged)));
     assert!(first_row(&mut begin(&engine), &table).unwrap());
-    // Also when the table is opened only later.
+    // The snapshot is also refused after the table was closed and opened again.
     drop(table);
     engine.run_maintenance().unwrap();
     let table = engine.open_table(TABLE).unwrap();

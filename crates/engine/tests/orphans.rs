@@ -39,7 +39,7 @@ fn write(disk: &FaultDisk, path: &Path, bytes: &[u8]) {
     disk.sync_directory(path.parent().unwrap()).unwrap();
 }
 
-/// The files of the data directory itself.
+/// The files directly in the data directory, without those in its subdirectories.
 fn state(disk: &FaultDisk) -> Vec<(PathBuf, Vec<u8>)> {
     let all = disk.list("/data".as_ref()).unwrap();
     let files = all.into_iter().filter(|path| disk.open(path).is_ok());
@@ -160,7 +160,7 @@ fn files_of_interrupted_creations_and_drops_are_removed() {
     });
     engine.checkpoint().unwrap();
     let before = disk.changes();
-    // Each of these is interrupted everywhere.
+    // A crash after each disk change interrupts these table changes.
     let change = |engine: &Engine| {
         engine.create_table(&definition("./db/new"))?;
         let table = engine.open_table(TABLE)?;
@@ -173,7 +173,7 @@ fn files_of_interrupted_creations_and_drops_are_removed() {
             }],
             Box::new(|| false),
         )?;
-        // The catalogue lists the file.
+        // Now the catalogue lists the new file as one that belongs to no table.
         engine.checkpoint()?;
         for n in 0..500 {
             alteration.add(0, format!("value\0{n:04}").as_bytes(), b"")?;

@@ -18,7 +18,7 @@ fn name_of(number: u64) -> String {
     format!("./db/t{number}")
 }
 
-/// The committed rows of a table, to choose old values from.
+/// The committed rows of a table. Updates and deletes pass the old values.
 type Expected = BTreeMap<String, String>;
 
 struct Workload {

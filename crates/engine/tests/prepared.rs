@@ -82,7 +82,7 @@ fn a_detached_transaction_is_ended_by_its_name() {
     for (key, xid) in [("a", "x"), ("b", "y")] {
         prepared_with_row(&engine, &table, key, xid).detach();
     }
-    // Dropping the handle does not end it either.
+    // Dropping its handle does not end a prepared transaction either.
     drop(prepared_with_row(&engine, &table, "c", "z"));
     assert_eq!(names(&engine), ["x", "y", "z"]);
     engine.commit_prepared(b"x", Duration::ZERO).unwrap();

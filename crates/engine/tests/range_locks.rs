@@ -44,7 +44,7 @@ fn with_waits(background_threads: usize) -> (Engine, TableHandle) {
     (engine, table)
 }
 
-/// Whether another transaction gets the locks for this work now.
+/// Whether another transaction can do this work now. `false` if a lock wait times out.
 fn may(engine: &Engine, work: impl FnOnce(&mut EngineTransaction) -> EngineResult<()>) -> bool {
     let mut other = begin(engine);
     let outcome = work(&mut other);
@@ -249,7 +249,7 @@ fn read_twice_under_writers<T: PartialEq + std::fmt::Debug>(
         let mut repeated = 0;
         while repeated < 300 || commits.load(Ordering::Relaxed) < 600 {
             let mut reader = begin(engine);
-            // Writers may hold row locks for a short time before they check range locks.
+            // The reader waits for writers, which hold row locks for a short time.
             reader.set_lock_timeout(Duration::from_secs(60));
             let (low, high) = (random.below(60), random.below(60));
             let (low, high) = (format!("{low:02}"), format!("{high:02}"));

@@ -1,5 +1,5 @@
 //! The log records of read-only tables are retained in files of their own: the log
-//! is trimmed, others are written without end, and no row is lost.
+//! is trimmed, other tables can be written without limit, and no row is lost.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,10 +23,10 @@ use teak_testing::{FaultDisk, GateDisk};
 
 const OTHER: &str = "./db/other";
 
-/// A part of the paths of the table's files only.
+/// The part of the path that only the files of [`TABLE`] have.
 const FILES: &str = "db/t.";
 
-/// A part of the paths of retained records.
+/// The part of the path that only files of retained records have.
 const RETAINED: &str = "teak.retained";
 
 fn small_log() -> EngineOptions {
@@ -36,7 +36,8 @@ fn small_log() -> EngineOptions {
     options
 }
 
-/// An engine on a disk with gates over one with power losses.
+/// An engine on a disk that can block or fail operations. The disk below it simulates power
+/// losses.
 struct Setup {
     faults: FaultDisk,
     gates: GateDisk,
@@ -58,7 +59,7 @@ impl Setup {
         }
     }
 
-    /// With two tables.
+    /// An engine on an empty disk, with two tables.
     fn new(options: EngineOptions) -> Self {
         let setup = Self::open(FaultDisk::new(1), options);
         setup.engine.create_table(&definition(TABLE)).unwrap();
@@ -74,14 +75,15 @@ impl Setup {
         self.engine.open_table(OTHER).unwrap()
     }
 
-    /// Fails the syncs of the table's files, and notices it.
+    /// Fails the syncs of the table's files, and runs a checkpoint, which makes the table
+    /// read-only.
     fn fail_syncs(&self) {
         self.gates.fail_syncs(FILES);
         assert!(self.engine.checkpoint().is_err());
         assert_eq!(self.engine.statistics().read_only_tables, 1);
     }
 
-    /// Writes more than the log's bound to the other table.
+    /// Writes twice the log's bound to the other table.
     fn write_elsewhere(&self) {
         let bound = self.engine.statistics().log_bytes_limit;
         let end = self.engine.log_end().0;
@@ -93,7 +95,7 @@ impl Setup {
         assert!(self.engine.statistics().log_bytes_used <= bound);
     }
 
-    /// After a power loss.
+    /// Simulates a power loss, and opens the engine again.
     fn reopen(self, seed: u64) -> Self {
         let disk = self.faults.crash(seed);
         drop(self);
@@ -174,7 +176,7 @@ fn several_tables_of_a_failed_file_system_become_read_only() {
     setup.gates.fail_syncs("away/");
     assert!(setup.engine.checkpoint().is_err());
     setup.write_elsewhere();
-    // The first was not written.
+    // No row was written to the first table, so its files were not synced.
     assert_eq!(setup.engine.statistics().read_only_tables, 4);
     assert_eq!(setup.retained_files(), 4);
     let setup = setup.reopen(1);
@@ -195,7 +197,8 @@ fn write_both(
     insert(transaction, &setup.other(), key, "1")
 }
 
-/// Transactions that wrote both tables end before and after the records of one are retained.
+/// Transactions that wrote both tables end before and after the records of one table are
+/// retained.
 #[test]
 fn transactions_of_several_tables_keep_their_outcomes() {
     for (commits, restarts) in [(true, false), (true, true), (false, false), (false, true)] {
@@ -261,7 +264,8 @@ fn transactions_of_several_tables_keep_their_outcomes() {
     }
 }
 
-/// A crash between any two steps: the copy, the catalogue with the note, trimming the log.
+/// A crash during or between the steps: the copy of the records, the catalogue that notes it, and
+/// trimming the log.
 #[test]
 fn power_loss_at_any_point_loses_nothing() {
     let mut after = 0;
@@ -329,7 +333,7 @@ fn a_failure_of_the_retained_file_keeps_the_log() {
         assert_eq!(messages.iter().filter(is_told).count(), 1, "{messages:?}");
         drop(messages);
         put(&setup.engine, &setup.other(), "row").unwrap();
-        // A crash now finds the records in the log.
+        // After a crash now, recovery finds the records in the log.
         let copy = Setup::open(setup.faults.crash(1), small_log());
         assert_eq!(copy.keys(), numbered(20));
         assert!(copy.other_has("row"));
@@ -389,7 +393,7 @@ fn a_table_on_a_full_file_system_recovers_by_itself() {
     assert_eq!(setup.keys().len(), count + 1);
     let setup = setup.reopen(1);
     assert_eq!(setup.keys().len(), count + 1);
-    // Again.
+    // The table becomes read-only once more.
     setup.fail_syncs_after_a_write();
     setup.write_elsewhere();
     let setup = setup.reopen(2);
@@ -403,7 +407,7 @@ impl Setup {
     }
 }
 
-/// With threads, no call is needed.
+/// The background threads make the table writable, without a call of the test.
 #[test]
 fn threads_make_a_table_writable_again() {
     let mut options = large_cache();
@@ -432,7 +436,7 @@ fn power_loss_during_the_recovery_of_a_table_loses_nothing() {
         for key in numbered(20) {
             put(&setup.engine, &table, &key).unwrap();
         }
-        // Not a failed sync: the file can be used again.
+        // A full file system, unlike a failed sync, lets the file be used again later.
         setup.gates.fill_up(FILES);
         let other = setup.other();
         while setup.engine.statistics().retained_bytes == 0 {
@@ -573,7 +577,7 @@ fn a_read_only_table_is_dropped_or_truncated() {
     for drops in [true, false] {
         let setup = retained();
         if !drops {
-            // New files are created.
+            // Truncating must be able to create new files.
             setup.gates.open_gate(FILES);
         }
         match drops {
@@ -701,7 +705,8 @@ fn an_index_is_added_to_a_read_only_table() {
     }
 }
 
-/// The failed index is dropped; the others are durable, so the table is writable.
+/// The index whose file fails is dropped. The files of the other indexes are durable, so the table
+/// is writable.
 #[test]
 fn dropping_the_failed_index_makes_the_table_writable() {
     let setup = Setup::new(small_log());
@@ -723,7 +728,7 @@ fn dropping_the_failed_index_makes_the_table_writable() {
     assert_eq!(see(&mut reader, &setup.table()).len(), 20);
 }
 
-/// The file still fails when the engine is opened, several times.
+/// The file still fails when the engine is opened, in several restarts.
 #[test]
 fn a_table_that_still_fails_after_a_restart_is_unavailable_until_it_works() {
     let mut faults = {

@@ -71,7 +71,7 @@ fn uncommitted_rows_that_reached_the_files_stay_invisible() {
         let engine = open(&crashed);
         let table = engine.open_table(TABLE).unwrap();
         assert_eq!(rows(&engine, &table), pairs(&[("a", "1")]), "{generation}");
-        // New writes must not get the status of the lost ones.
+        // New writes must not get the status of the writes that the crash has lost.
         commit(&engine, |t| {
             insert(t, &table, "b", "mine").unwrap();
             delete(t, &table, "b", "mine").unwrap();
@@ -169,7 +169,7 @@ fn replay_flushes_when_memory_is_short() {
             }
         });
     }
-    // Reopened with 0.2 MiB for memtables.
+    // Opens the engine with a budget in which memtables have 0.2 MiB.
     let crashed = Arc::new(disk.crash(5));
     let engine = open(&crashed);
     let statistics = engine.statistics();
@@ -449,7 +449,7 @@ fn a_directory_can_be_opened_only_once_at_a_time() {
         matches!(again, EngineError::Storage(StorageError::InUse { .. })),
         "{again}"
     );
-    // A handle may still write to the log.
+    // The directory remains locked, because the handle `table` still uses the engine's state.
     engine.abandon();
     assert!(try_open(&disk).is_err());
     drop(table);

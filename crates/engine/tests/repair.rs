@@ -1,5 +1,5 @@
-//! Repairing damaged tables: what can be read is saved, what is lost is reported,
-//! and the damaged files are set aside.
+//! Repairing damaged tables: the rows that can be read are saved, the loss is
+//! reported, and the damaged files are moved to the directory of orphans.
 
 #![allow(
     clippy::unwrap_used,
@@ -56,7 +56,7 @@ fn filled() -> Arc<FaultDisk> {
     disk
 }
 
-/// Flips a bit in each of some 512-byte sectors after the superblocks.
+/// Flips a bit in each 512-byte sector after the superblocks that `which` selects.
 fn flip(disk: &FaultDisk, path: &Path, which: impl Fn(u64) -> bool) {
     let length = disk.open(path).unwrap().len().unwrap();
     for sector in (16..length / 512).filter(|sector| which(*sector)) {
@@ -64,7 +64,8 @@ fn flip(disk: &FaultDisk, path: &Path, which: impl Fn(u64) -> bool) {
     }
 }
 
-/// The rows of the table, checked: each was written, and the indexes agree.
+/// The rows of the table. Checks that each row has the value that was written, and that the
+/// indexes agree.
 fn checked_rows(engine: &Engine) -> BTreeMap<String, String> {
     let table = engine.open_table(TABLE).unwrap();
     assert!(!table.is_damaged());
@@ -221,19 +222,19 @@ fn an_unreadable_table_can_only_be_salvaged() {
     assert!(cursor.is_err());
     transaction.rollback();
     drop(table);
-    // Dropping and truncating need nothing of it.
+    // A damaged table can be truncated.
     engine.truncate_table(TABLE).unwrap();
     let table = engine.open_table(TABLE).unwrap();
     fill(&engine, &table, 0..10);
     assert_eq!(rows(&engine, &table).len(), 10);
 }
 
-/// X loses to W in the first unique index, Y to X in the second: Y is no duplicate
-/// when X is left out.
+/// Row X has the key of W in the first unique index, and Y has the key of X in the second.
+/// When X is left out, Y is not a duplicate.
 #[test]
 fn duplicates_are_left_out_index_by_index() {
     let (engine, table) = fresh();
-    // The row, its key in the first unique index and that in the second.
+    // Key of the row, its key in the first unique index, and its key in the second.
     let rows = [("w", "1", "9"), ("x", "1", "5"), ("y", "7", "5")];
     let index = |unique, entry_order| AddedIndex {
         definition: definition(TABLE).indexes.remove(0),
@@ -296,7 +297,7 @@ fn a_failed_repair_changes_nothing() {
         let outcome = repair(&engine, &mut Vec::new());
         disk.clear_failures();
         if outcome.is_err() {
-            // After an unknown outcome of the log the engine must be opened again.
+            // The outcome may be unknown until the engine is opened again.
             engine.abandon();
             let engine = open(&Arc::new(disk.crash(after)));
             let report = repair(&engine, &mut Vec::new()).unwrap();
@@ -351,8 +352,8 @@ fn a_crash_during_a_repair_leaves_the_old_or_the_new_table() {
     assert!(old > 0 && new > 0, "{old} {new}");
 }
 
-/// The file cannot be moved, because it is in another file system for example. It remains until it
-/// can.
+/// The damaged file that a repair replaced cannot be moved, for example because it is in another
+/// file system. It is not removed, and is moved when that is possible.
 #[test]
 fn a_replaced_file_that_cannot_be_moved_is_not_removed() {
     let filled = filled();
@@ -381,7 +382,8 @@ fn a_replaced_file_that_cannot_be_moved_is_not_removed() {
     }
 }
 
-/// Nor are the retained log records, some of which the repair may not have used.
+/// After a repair the file of retained log records is moved, too, because the repair may not have
+/// used all of them.
 #[test]
 fn retained_records_that_cannot_be_moved_are_not_removed() {
     let crashed = {

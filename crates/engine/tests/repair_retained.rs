@@ -20,7 +20,7 @@ use teak_disk::Disk;
 use teak_engine::{Alteration, AlterationPlan, Engine, EngineError, PlannedIndex, StorageError};
 use teak_testing::FaultDisk;
 
-/// Rows in the file, and rows up to which the log has others.
+/// Number of rows in the index file, and number of rows in the file and the log together.
 const IN_FILE: u64 = 2000;
 const IN_ALL: u64 = 2100;
 
@@ -46,7 +46,8 @@ fn value(n: u64, word: &str) -> String {
     format!("{word}{n:040}")
 }
 
-/// The change of a row that only the log contains; `None`: deleted.
+/// The change of a row that only the log contains: `Some(None)` if the row is deleted, otherwise
+/// the word in its new value.
 fn change_of(n: u64) -> Option<Option<&'static str>> {
     match n % 50 {
         7 => Some(None),
@@ -64,8 +65,9 @@ fn expected() -> BTreeMap<String, String> {
     rows.collect()
 }
 
-/// A disk after a crash: the file of the table has `IN_FILE` rows, the log has newer ones, deletes
-/// and updates, two of each changed row. `end` is called before the crash.
+/// A disk after a crash: the file of the table contains `IN_FILE` rows. The log contains two
+/// operations on each of some rows: an insert or an update, then an update or a delete. `end` is
+/// called before the crash.
 fn crashed_with(end: impl FnOnce(&Engine)) -> Arc<FaultDisk> {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
@@ -116,7 +118,8 @@ fn damage(disk: &FaultDisk, sector: u64) {
     disk.flip_bit(&path, sector * 512 + 100, 3).unwrap();
 }
 
-/// The same disk with a damaged node of the rows: the table is unavailable.
+/// A copy of the disk in which a node of the rows' index is damaged, so that the table is
+/// unavailable.
 fn with_damaged_node(disk: &FaultDisk) -> Arc<FaultDisk> {
     let is_unavailable = |disk: &Arc<FaultDisk>| {
         let engine = open(disk);
@@ -135,7 +138,8 @@ fn with_damaged_node(disk: &FaultDisk) -> Arc<FaultDisk> {
     copy
 }
 
-/// A file that has all records does not need their file.
+/// The file of the rows contains the effects of all its retained records, so the repair does not
+/// need them.
 #[test]
 fn records_that_the_file_contains_are_not_needed() {
     let disk = crashed();
@@ -153,8 +157,8 @@ fn records_that_the_file_contains_are_not_needed() {
     assert_eq!(checked_rows(&engine), expected().len());
 }
 
-/// The rows: those that the log changed are exact, the others were in the file. Returns their
-/// number.
+/// Checks the rows of the table, and returns their number. Each row must have its newest value, and
+/// no row that the log changed may be missing.
 fn checked_rows(engine: &Engine) -> usize {
     let table = engine.open_table(TABLE).unwrap();
     let found: BTreeMap<String, String> = rows(engine, &table).into_iter().collect();
@@ -190,7 +194,7 @@ fn a_repair_applies_the_retained_records() {
         partial += u64::from(is_unavailable && report.lost_parts > 0 && found > 200);
         assert_eq!(count_files(&disk, "teak.retained"), 0);
         assert_eq!(engine.statistics().unavailable_tables, 0);
-        // They are next to the damaged file.
+        // The retained records of an unavailable table were moved to the directory of orphans.
         let aside = disk.list("/data/#teak_orphans".as_ref());
         let aside = aside.unwrap_or_default();
         let is_records = |path: &&PathBuf| path.to_str().unwrap().contains("teak.retained");
@@ -357,7 +361,7 @@ fn records_before_a_damaged_one_are_applied() {
     }
     drop((table, engine));
     let disk = Arc::new(disk.crash(1));
-    // More records than memory for sorting.
+    // The retained records need more memory than sorts may use.
     let path = path_of(&disk, "/data/db", "t.PRIMARY");
     let hidden = Path::new("/data/hidden");
     disk.rename(&path, hidden).unwrap();

@@ -87,7 +87,8 @@ fn unused_bytes(table: &TableHandle) -> u64 {
     unused(0) + unused(1)
 }
 
-/// A twentieth of the live bytes, and a constant for each of the two files.
+/// Asserts that the unused bytes are at most a twentieth of the live bytes, and 80 KiB for each of
+/// the two files.
 fn is_compact(disk: &MemoryDisk, table: &TableHandle) {
     let (bytes, unused) = (file_bytes(disk), unused_bytes(table));
     let live = bytes - unused;

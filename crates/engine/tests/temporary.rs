@@ -41,7 +41,8 @@ fn key(number: u32) -> String {
     format!("{number:06}")
 }
 
-/// Writes, updates, deletes and rolls back rows, more than fit in memory.
+/// Inserts, updates and deletes more rows than fit in memory, and rolls back changes. Returns the
+/// rows that must exist.
 fn use_it(engine: &Engine, table: &TableHandle) -> Rows {
     let mut expected = Rows::new();
     for batch in 0..20 {
@@ -186,7 +187,8 @@ fn a_transaction_that_writes_both_kinds_of_tables_is_durable() {
         insert(t, &table, "a", "1").unwrap();
     });
     assert!(disk.syncs() > syncs);
-    // A rolled back statement of the other kind changes nothing.
+    // The statement that wrote the durable table is rolled back, so the commit writes only the
+    // temporary one.
     let mut partly = begin(&engine);
     insert(&mut partly, &temporary, "b", "2").unwrap();
     let savepoint = partly.savepoint().unwrap();
@@ -229,8 +231,8 @@ fn a_prepared_transaction_of_both_kinds_survives_without_its_temporary_rows() {
     assert_eq!(rows(&engine, &table), pairs(&[("a", "1")]));
 }
 
-/// Writes temporary and other tables, with checkpoints. Returns the number of
-/// transactions of the ordinary table that were acknowledged.
+/// Writes a temporary and a durable table, with checkpoints. Counts in `acknowledged` the
+/// transactions that wrote the durable table and whose commit succeeded.
 fn mixed_work(engine: &Engine, acknowledged: &mut u32) -> Result<(), EngineError> {
     engine.create_temporary_table(&definition(TEMPORARY))?;
     let temporary = engine.open_table(TEMPORARY)?;

@@ -238,7 +238,7 @@ fn a_write_of_a_row_deleted_since_the_snapshot_is_a_conflict_under_snapshot_isol
         }
         let refused = engine.statistics().snapshot_conflicts - conflicts;
         assert_eq!(refused, if refuses { 2 } else { 0 });
-        // A row that was never there, or that the transaction has deleted.
+        // A row that never existed, or that the transaction has deleted.
         let absent = update(&mut writer, &table, "b", "1", "2");
         assert!(matches!(absent, Err(EngineError::NotFound)), "{absent:?}");
         insert(&mut writer, &table, "c", "1").unwrap();
@@ -248,8 +248,8 @@ fn a_write_of_a_row_deleted_since_the_snapshot_is_a_conflict_under_snapshot_isol
     }
 }
 
-/// Continues a scan between own writes; the memtable that it began with may have
-/// been flushed.
+/// The transaction writes between the steps of a scan. With `flushes`, the memtable in
+/// which the scan began is flushed in between.
 #[test]
 fn a_cursor_opened_before_the_first_write_sees_every_later_write() {
     for flushes in [false, true] {
@@ -287,7 +287,7 @@ fn a_cursor_opened_before_the_first_write_sees_every_later_write() {
                 Some("g")
             );
             if round == 0 {
-                // Both cursors begin again, while there are no writes.
+                // Both cursors begin their scans again while the transaction has no writes.
                 writer.rollback_to_savepoint(savepoint).unwrap();
                 up.first(&mut writer).unwrap();
                 down.last(&mut writer).unwrap();

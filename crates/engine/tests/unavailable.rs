@@ -1,5 +1,5 @@
-//! Tables whose files cannot be read when they are recovered: their log records
-//! are retained, and they are whole again when the files are back.
+//! Tables whose files recovery cannot read: their log records are retained, and
+//! applied when the files can be read again.
 
 #![allow(
     clippy::unwrap_used,
@@ -79,8 +79,9 @@ fn count(engine: &Engine, name: &str) -> usize {
     rows(engine, &engine.open_table(name).unwrap()).len()
 }
 
-/// A disk after a crash: 20 rows in the file and in the log, 10 in the log only;
-/// another table with 5 rows. Neither contains what was rolled back.
+/// A disk after a crash. The files of the table contain 20 rows; only the log contains 10
+/// more rows, a delete and an update. Another table has 5 rows. Rows of transactions that
+/// were rolled back, or active at the crash, must not be found.
 fn crashed() -> Arc<FaultDisk> {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
@@ -119,7 +120,7 @@ fn check_rows(engine: &Engine) {
     assert_eq!(found[7], ("00008".into(), "changed".into()));
 }
 
-/// Writes to the other table until nothing of the log before is needed.
+/// Writes to the other table, until recovery needs no log record from before this call.
 fn work_elsewhere(engine: &Engine) {
     let table = engine.open_table(OTHER).unwrap();
     for round in 0..4 {
@@ -207,7 +208,7 @@ fn several_crashes_in_a_row_lose_nothing() {
     show(&disk, &path);
     let engine = open(&disk);
     check_rows(&engine);
-    // It can be unavailable again.
+    // The table becomes unavailable once more.
     let table = engine.open_table(TABLE).unwrap();
     commit(&engine, |t| insert(t, &table, "00500", "1").unwrap());
     drop(table);
@@ -227,7 +228,7 @@ fn damage_that_is_repaired_costs_no_rows() {
     let disk = crashed();
     let path = path_of(&disk, "t.PRIMARY");
     let length = disk.open(&path).unwrap().len().unwrap();
-    // Both superblocks; all other blocks, the root node among them.
+    // Damages both superblocks, then all other blocks, which include the root node.
     for range in [0..8192, 8192..length] {
         let disk = Arc::new(disk.crash(1));
         let flip = || {
@@ -252,7 +253,7 @@ fn an_unreadable_file_does_not_stop_the_engine() {
         let disk = Arc::new(disk.crash(1));
         disk.fail_read(after);
         let Ok(engine) = try_open(&disk) else {
-            // The catalogue or the log.
+            // The catalogue or the log could not be read.
             failed += 1;
             continue;
         };
@@ -272,7 +273,7 @@ fn prepared_transactions_end_while_a_table_is_unavailable() {
         fill(&engine, &table, 3, "value");
         let mut prepared = begin(&engine);
         insert(&mut prepared, &table, "flushed", "1").unwrap();
-        // One of its rows is in the file, one in the log.
+        // One row of the prepared transaction is in the file, one in the log.
         engine.checkpoint().unwrap();
         insert(&mut prepared, &table, "logged", "1").unwrap();
         prepared.prepare(b"x").unwrap();
@@ -375,7 +376,7 @@ fn an_unavailable_table_can_be_dropped_and_truncated() {
     engine.create_table(&definition(TABLE)).unwrap();
     engine.abandon();
     let disk = Arc::new(disk.crash(1));
-    // The file of the dropped table is back.
+    // The file of the dropped table exists again.
     show(&disk, &path);
     let engine = open(&disk);
     assert_eq!(count(&engine, TABLE), 0);
@@ -439,8 +440,8 @@ fn missing_records_keep_the_table_unavailable() {
     check_rows(&engine);
 }
 
-/// A repair of an unavailable table uses the retained records of the rows if their
-/// file can be read.
+/// The file of another index is missing, but the file of the rows can be read: a salvage
+/// applies the retained records to its rows.
 #[test]
 fn a_repair_includes_the_retained_records() {
     let disk = crashed();
@@ -478,7 +479,7 @@ fn power_loss_at_any_point_loses_nothing() {
         let disk = Arc::new(disk.crash(after));
         show(&disk, &path);
         let restored = retained && {
-            // The power is lost while the table is made whole.
+            // The power is lost while the retained records are applied.
             disk.cut_power(after);
             let opened = try_open(&disk);
             opened.is_ok_and(|engine| engine.open_table(TABLE).is_ok())
@@ -524,8 +525,9 @@ fn retained_records_may_exceed_the_memory() {
     assert!(statistics.memtable_bytes <= statistics.memtable_bytes_limit);
 }
 
-/// The table's newest log records are all of a transaction that recovery rolls back. They are not
-/// retained, and they must not be replayed once the table is whole: their ids are forgotten then.
+/// The table's newest log records all belong to a transaction that recovery rolls back. They are
+/// not retained. Once the table can be used again, their aborted ids are forgotten, so the records
+/// must not be replayed any more.
 #[test]
 fn rolled_back_writes_do_not_return_when_the_table_is_whole() {
     for (part, restarts) in [
@@ -543,7 +545,7 @@ fn rolled_back_writes_do_not_return_when_the_table_is_whole() {
         let mut lost = begin(&engine);
         insert(&mut lost, &table, "lost1", "1").unwrap();
         commit(&engine, |t| insert(t, &other, "00005", "other").unwrap());
-        // After the position from which the other table needs the log.
+        // This record is after the position from which the other table needs the log.
         insert(&mut lost, &table, "lost2", "1").unwrap();
         engine.flush_log().unwrap();
         let mut disk = Arc::new(disk.crash(1));
@@ -578,7 +580,7 @@ fn a_failed_attempt_gives_the_space_back() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     let mut random = Random::new(1);
-    // Does not compress well.
+    // Random values, which do not compress well.
     let mut value = || {
         (0..50)
             .map(|_| format!("{:016x}", random.next_u64()))

@@ -17,8 +17,10 @@ enum End {
     Rollback,
 }
 
-/// The first transaction runs `write`; the second one, with an older snapshot, updates row "a" and
-/// waits. Returns the result of the second one, after the first one has ended.
+/// The first transaction runs `write`. The second one, with an older snapshot, updates row "a" and
+/// waits. After the first transaction has ended, returns the result of the second one and the rows
+/// of the table. `locks_first`: the first transaction locks the row, and runs `write` only when the
+/// second one waits.
 fn second_write(
     locks_first: bool,
     write: impl Fn(&mut EngineTransaction, &TableHandle),

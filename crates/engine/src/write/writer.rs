@@ -277,7 +277,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             {
                 current = remaining.next();
             }
-            // An index that was skipped has no guard.
+            // There is no guard for an index whose building was ended: it gets no entries.
             if let Some((number, guard)) = current
                 && number == index
             {

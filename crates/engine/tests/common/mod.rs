@@ -71,7 +71,7 @@ pub fn with_table(disk: &Arc<impl Disk + 'static>) -> (Engine, TableHandle) {
     (engine, table)
 }
 
-/// The same on a memory disk.
+/// As [`with_table`], on a new memory disk.
 pub fn fresh() -> (Engine, TableHandle) {
     with_table(&Arc::new(MemoryDisk::new()))
 }

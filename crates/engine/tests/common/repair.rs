@@ -6,7 +6,7 @@ use teak_engine::{
     SalvageReport,
 };
 
-/// The indexes of the table, to be built again.
+/// All indexes of the table, as indexes to add.
 pub fn added() -> Vec<AddedIndex> {
     let indexes = definition(TABLE).indexes.into_iter().enumerate();
     indexes

@@ -69,8 +69,8 @@ impl EngineTransaction {
         let position = IndexPosition::new(table, index)?;
         table.require_readable(&position.index)?;
         if mode == ReadMode::Exclusive {
-            // The caller is about to write the rows. A delay of writers must come before the
-            // locks, because other transactions wait for these.
+            // The caller is about to write the rows. A writer is delayed before it locks them,
+            // so that no other transaction waits for the locks during the delay.
             self.admit_to(table)?;
         }
         let locking = |position, lock_mode| {

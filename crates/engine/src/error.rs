@@ -13,8 +13,8 @@ pub type EngineResult<T> = Result<T, EngineError>;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// A file could not be read or written, the operation was interrupted, or a key, value or row
-    /// is too large.
+    /// A file is damaged or could not be read or written, the operation was interrupted, or a key,
+    /// value or row is too large.
     Storage(StorageError),
     /// The lock timeout expired, or the transaction was the victim of a deadlock, was interrupted,
     /// or could not get memory for a lock.

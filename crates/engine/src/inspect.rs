@@ -26,15 +26,16 @@ pub struct IndexStatistics {
     pub runs: u64,
     /// Number of delete entries and range tombstones on disk.
     pub tombstones: u64,
-    /// The codec of the leaf data.
+    /// The codec of bottom runs.
     pub codec: Codec,
 }
 
 /// # Inspection
 impl TableHandle {
     /// Sizes of one index. Cheap enough to be called for every statement. If the
-    /// table's files are closed, they remain closed. The result is then that of the
-    /// time when they were closed, or after a restart that in the catalogue.
+    /// table's files are closed, they remain closed. The result then contains the
+    /// sizes at the time when they were closed, or those in the catalogue that was
+    /// read when the engine was opened.
     ///
     /// # Errors
     /// `NoSuchIndex`; `NoSuchTable` when the table was dropped.

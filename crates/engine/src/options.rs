@@ -11,7 +11,7 @@ use teak_tree::TreeOptions;
 pub enum Level {
     /// Information.
     Note,
-    /// A failure that does not need the operator's attention, or not yet.
+    /// A failure or a condition with which the engine continues.
     Warning,
     /// A failure that needs the operator's attention.
     Error,

@@ -28,7 +28,7 @@ pub struct TableHandle {
 /// An index of a table whose files may be closed.
 pub(crate) enum IndexState {
     Open(Arc<Index>),
-    /// The sizes in the catalogue, and the codec of the leaf data.
+    /// The sizes in the catalogue, and the codec of bottom runs.
     Closed(IndexSizes, Codec),
 }
 

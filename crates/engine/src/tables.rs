@@ -223,7 +223,8 @@ impl Engine {
         Ok(self.core.tables.lock().find(&name.name).is_some())
     }
 
-    /// The id of a table. It is never assigned to another table.
+    /// The id of a table. It is not assigned to another table, except that ids of
+    /// temporary tables are allocated again after a restart.
     ///
     /// # Errors
     /// `NoSuchTable`; `InvalidArgument` when the name is not a valid table
@@ -307,8 +308,8 @@ impl Engine {
 
     /// Makes a table unreadable for the snapshots that exist now, as if it had
     /// been created after them. For a table whose rows were committed in several
-    /// steps: an older snapshot would see only some of them. Ends when the engine
-    /// is closed, because no snapshot outlives it.
+    /// steps: an older snapshot would see only some of them. This is not stored,
+    /// because no snapshot outlives the engine.
     ///
     /// # Errors
     /// `NoSuchTable`; `InvalidArgument` for the name of a temporary table.
@@ -385,7 +386,7 @@ impl Engine {
         refuse_temporary(&from)?;
         refuse_temporary(&to)?;
         if self.open_table_lazily(&from.name)?.is_unavailable() {
-            // Otherwise its files would keep their paths.
+            // A file that is missing could not be renamed, and would keep its old path.
             restore_table(core, self.table_id(&from.name)?, &|| false)?;
         }
         let _changes = core.table_changes.lock();

@@ -60,7 +60,7 @@ impl Engine {
             sort_bytes: 0,
             is_committed: false,
         };
-        // The files remain open until the new list of indexes is installed.
+        // While `open` exists, the files cannot be closed.
         let open = alteration.handle.indexes()?;
         if !added.is_empty() {
             refuse_prepared_writes(core, &open, &*alteration.interrupted)?;

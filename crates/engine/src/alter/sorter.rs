@@ -39,7 +39,7 @@ const INTERRUPT_CHECK_ENTRIES: u64 = 1024;
 /// Returns whether the operation must stop.
 pub(crate) type Interrupted = dyn Fn() -> bool + Send;
 
-/// Where a sort creates its spill files. All sorts of one engine share it.
+/// Where the sorts of one engine create their spill files.
 #[derive(Clone)]
 pub(crate) struct SpillDirectory {
     pub disk: Arc<dyn Disk>,
@@ -207,7 +207,7 @@ impl Ord for Head {
 /// The entries of several sources in the order of keys.
 pub(crate) struct Merge {
     heads: BinaryHeap<Head>,
-    /// Calls of `entry`.
+    /// Number of calls of `entry`, which checks for an interrupt at some of them.
     calls: u64,
 }
 

@@ -8,12 +8,12 @@
 pub(crate) struct ViewSerial(u64);
 
 impl ViewSerial {
-    /// The transaction sees another state from now on.
+    /// Called when the transaction sees another state from now on.
     pub(super) fn change_view(&mut self) {
         self.0 = (self.0 | 1) + 1;
     }
 
-    /// The transaction writes.
+    /// Called before each write of the transaction.
     #[inline]
     pub(crate) fn note_write(&mut self) {
         self.0 |= 1;

@@ -129,7 +129,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             core.unlogged_ids.note(&core.log, last)?;
             return Ok(None);
         }
-        // The space does not depend on the id.
+        // The size of the reserved space does not depend on the write id.
         let record = write_record(WriteId::SETTLED, writes);
         reserve_row(core, self.context.transaction.handle(), &record).map(Some)
     }
@@ -166,7 +166,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         // While this write waited for the lock, another transaction may have written the row.
         let is_queued = self.queued.contains(&check.lock);
         if is_row && !is_queued && context.transaction.holds_unwritten(check.lock, MODE) {
-            // No other transaction can have written it since it was locked.
+            // No other transaction can have written the row since this one locked it.
             return Ok(Checked::Passed { is_row_owned: true });
         }
         let me = context.transaction.id();

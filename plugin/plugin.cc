@@ -36,8 +36,8 @@
 #include "table/drop_table.h"
 #include "table/table_metadata.h"
 
-// Of the server, declared in none of its headers: it does not show directories of these names as databases. Only while
-// it starts.
+// A function of the server that none of its headers declares. It adds to the list of directories that are not shown as
+// databases. It may be called only while the server starts.
 void ignore_db_dirs_append(const char *directory);
 
 namespace teak {

@@ -99,8 +99,8 @@ class Preparation {
   }
 
  private:
-  /* Reads the .frm file of the altered table, which the server has written under a temporary name. If the definition does
-     not change, the stored image is read. */
+  /* Reads the .frm file of the altered table, which the server has written under a temporary name. Partitions store no
+     .frm file. For OPTIMIZE TABLE and REPAIR TABLE, which do not change the definition, copies the stored image. */
   teak_status read_frm(FrmImage *frm) const {
     const OpenTable &open = context_.open;
     const char *path = open.name().c_str();

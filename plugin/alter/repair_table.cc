@@ -22,7 +22,7 @@ namespace teak {
 
 namespace {
 
-// The server shows 64 messages of a statement, and a table may have many partitions.
+// By default the server shows at most 64 messages of a statement, and a table may have many partitions.
 constexpr size_t FINDINGS_OF_PARTITION_MAX = 5;
 
 bool is_killed(THD *thd) { return thd_kill_level(thd) != THD_IS_NOT_KILLED; }
@@ -42,9 +42,9 @@ class TableRepair {
   }
 
  private:
-  /* Rebuilds the table. Repeats this if damage is found in a table without known damage, and, if rows have the same value
-     of a unique key, without all but one of them: once for each unique key, because rows that are left out for one key
-     are no duplicates in the next. True: an error was raised. */
+  /* Rebuilds the table. Repeats this if damage is found in a table without known damage. If several rows have the same
+     value of a unique key, repeats it without all but one of them. Each attempt ends at the first key with duplicates, so
+     this happens up to once for each unique key. True: an error was raised. */
   bool rebuild() {
     for (;;) {
       AlterContext context(open_);
@@ -134,7 +134,8 @@ class TableRepair {
     return number != 0;
   }
 
-  /* The counts first, and none of partitions that are whole: the server shows at most max_error_count messages. */
+  /* Reports the counts before the findings, because the server shows at most max_error_count messages. For the same
+     reason the number of saved rows is not shown for a partition without losses. */
   void report() {
     if (salvaged_.lost_entries != 0)
       warn("up to " + std::to_string(salvaged_.lost_entries) + " row versions in pages and runs were lost");

@@ -6,9 +6,9 @@
 
 /* Converts teak_status to the server's errors. convert() contains the complete mapping.
 
-   No exception may leave a function that the server or the core calls. So a function of the handler, of the handlerton
-   or of INFORMATION_SCHEMA that allocates with new, and each callback of the core that does, catches std::bad_alloc.
-   Functions that report errors do not throw. */
+   No exception may leave a function that the server or the core calls. So each such function of the handler, of the
+   handlerton or of INFORMATION_SCHEMA that allocates with new catches std::bad_alloc, and so does each callback of the
+   core that allocates. Functions that report errors do not throw. */
 
 #ifndef TEAK_BASE_ERRORS_H
 #define TEAK_BASE_ERRORS_H
@@ -25,14 +25,14 @@ namespace teak {
 constexpr int ERROR_OF_ENGINE = HA_ERR_LAST + 20;
 
 /* Returns the HA_ERR_ number of a status that is not TEAK_OK. `subject` names the object of the call (a table,
-   'COMMIT'); `cause` receives the full message, or less if memory runs out. Pushes a note with the cause if the server's text for the number does
-   not contain it, and marks the transaction for rollback if the status requires it. */
+   'COMMIT'); `cause` receives the full message, or less if memory runs out. Pushes a note with the cause if the server's
+   text for the number does not contain it, and marks the transaction for rollback if the status requires it. */
 int convert(THD *thd, teak_status status, const char *subject, std::string *cause);
 
 /* The same outside of a handler (commit, savepoints): also raises the error, unless a KILL caused it. */
 int raise(THD *thd, teak_status status, const char *subject);
 
-/* The engine's message for the calling thread's last error, without memory from the heap. */
+/* The engine's message for the calling thread's last error. Does not allocate memory. */
 class LastErrorText {
  public:
   LastErrorText();
@@ -43,7 +43,8 @@ class LastErrorText {
   char text_[1024];
 };
 
-/* Reports std::bad_alloc where the server expects that the error is raised. Returns true. */
+/* Raises the error for a caught std::bad_alloc, in functions after which the server expects a raised error. Returns
+   true. */
 bool raise_out_of_memory();
 
 }  // namespace teak

@@ -140,8 +140,8 @@ int ha_teak::open(const char *name, int, uint test_if_locked) try {
   open_.set_name(name);
   int error = open_share(name);
   if (error == HA_ERR_NO_SUCH_TABLE) {
-    // For this number the server would delete the .frm and .par files, which are needed if the catalogue is replaced by
-    // a newer one.
+    // After HA_ERR_NO_SUCH_TABLE the server would delete the .frm and .par files. They are needed if the table is only
+    // missing because an older catalogue was restored, and the newer one is put back.
     my_error(ER_NO_SUCH_TABLE_IN_ENGINE, MYF(0), table_share->db.str, table_share->table_name.str);
     return ERROR_OF_ENGINE;
   }

@@ -273,7 +273,8 @@ constexpr Counter counters[] = {
     {"moved_bytes", &teak_engine_statistics::bytes_moved},
 };
 
-/* A histogram as variables. Each of `below` counts all times below a limit, which is 2^bits microseconds. */
+/* A histogram as variables. Each of `below` counts all times below a limit, which is 2^bits microseconds; the last one
+   counts all times. */
 struct TimeVariables {
   struct Below {
     const char *name;

@@ -83,8 +83,8 @@ class Writes {
   void end() {
     if (any()) leave_all();
   }
-  /* Called before a prepared transaction is detached from its connection. If memory runs out, no result that reads from
-     the slots is used until the server ends. */
+  /* Called before a prepared transaction is detached from its connection. If memory runs out, the slots remain marked
+     as being written until the server ends, so no cached result of their tables is used. */
   void leave_to(teak_slice xid);
 
  private:

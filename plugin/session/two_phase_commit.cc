@@ -20,7 +20,7 @@ namespace teak {
 
 namespace {
 
-/* A copy of a name. */
+/* A copy of an encoded XID. */
 struct Name {
   uint8_t bytes[XidBytes::BYTES_MAX];
   size_t length;

@@ -23,7 +23,7 @@ namespace {
 
 bool has_frm(const std::string &path) { return access((path + reg_ext).c_str(), F_OK) == 0; }
 
-/* Raises an error with its cause. */
+/* Logs and raises an error with its cause. */
 int refuse(const char *path, const std::string &cause) {
   const std::string text = std::string(path) + ": " + cause;
   sql_print_error("TEAK: %s", text.c_str());
@@ -46,7 +46,8 @@ teak_status forget_definition(const char *path) {
   return store(path, metadata);
 }
 
-/* Stores the table's .frm file. Its version is stored when the table is opened; after a failure, the file, too. */
+/* Stores the table's .frm file in its metadata. check_definition() adds the version when the table is opened, and stores
+   the file then if this call fails. */
 void store_definition(const char *path) {
   TableMetadata metadata;
   std::string cause;
@@ -70,7 +71,7 @@ int discover_table(handlerton *, THD *thd, TABLE_SHARE *share) try {
   if (metadata.frm.decompress(&image) != TEAK_OK) return refuse(path, LastErrorText().c_str());
   if (int error = share->init_from_binary_frm_image(thd, true, image.data(), image.size()))
     return thd->is_error() ? HA_ERR_GENERIC : error;
-  // Otherwise opening the table would discover it again, without end.
+  // Otherwise check_definition() would reject this definition, and the server would discover the table again, endlessly.
   if (metadata.knows_version() && !metadata.has_version(share->tabledef_version))
     return refuse(path, "the definition in the catalogue is of another version than the table");
   sql_print_information("TEAK: wrote %s%s from the catalogue", path, reg_ext);

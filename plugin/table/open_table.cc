@@ -39,7 +39,8 @@ int OpenTable::open_to_repair() {
   const int error = Share::open(thd(), name_.c_str(), table(), Share::Purpose::Repair, &share, &error_text_);
   own_share_.reset(share);
   share_ = share;
-  // No other statement may use this instance. Not all that open a table to repair it call check() or repair().
+  // No other statement may use this instance. check() and repair() ensure that, too, but not every statement that opens
+  // a table to repair it calls them.
   if (error == 0) table()->internal_set_needs_reopen(true);
   return error;
 }

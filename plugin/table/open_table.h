@@ -63,8 +63,8 @@ class OpenTable {
   /* Whether the table is a sequence: a rollback does not return its values. */
   bool without_rollback() const { return table_share()->table_type == TABLE_TYPE_SEQUENCE; }
   bool is_temporary() const { return table_share()->tmp_table != NO_TMP_TABLE; }
-  /* Called when a statement begins to use the table. Opens its files, so that damage is reported before any row is
-     read. */
+  /* Called when a statement begins to use the table. Opens its files, unless the statement is TRUNCATE, so that damage
+     is reported before any row is read. */
   int use(THD *thd);
   /* Called when the statement no longer uses the table. */
   void end_use();

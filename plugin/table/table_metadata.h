@@ -38,7 +38,7 @@ struct TableMetadata {
   bool knows_version() const;
   void forget_version() { memset(version, 0, sizeof(version)); }
 
-  /* Of a table with this path. After an error, *error contains the cause. */
+  /* Reads the metadata of the table with this path. After an error, *error contains the cause. */
   static teak_status load(const char *path, TableMetadata *metadata, std::string *error);
   std::vector<uint8_t> encode() const;
   /* Returns false, with a message, if the bytes are not valid metadata of this version of Teak. */

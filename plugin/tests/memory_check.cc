@@ -37,8 +37,8 @@ namespace teak_tests {
 
 namespace {
 
-/* Calls `create` with a failure of the first allocation, of the second and so on, until no allocation fails. It returns
-   whether it succeeded. */
+/* Calls `create` with a failure of the first allocation, of the second and so on, until no allocation fails. `create`
+   returns whether it has succeeded. */
 template <typename Create> void fail_each_allocation(Create create, const char *what, Checks *checks) {
   constexpr long ALLOCATIONS_MAX = 10000;
   for (long number = 0; number < ALLOCATIONS_MAX; number++) {

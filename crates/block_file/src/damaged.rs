@@ -13,8 +13,8 @@ use teak_disk::{Disk, DiskFile};
 impl BlockFile {
     /// Opens a file for reading although parts of it are damaged. Returns the
     /// payload of its newest checkpoint whose blocks are on the disk, or of the
-    /// newest one if there is none, and why a superblock cannot be read that may be
-    /// newer. Writes nothing; checkpoints of the file fail.
+    /// newest one if there is none. If the disk does not read one of the superblocks,
+    /// which may be newer, also returns why. Writes nothing; checkpoints of the file fail.
     ///
     /// # Errors
     /// `Corrupt` when no superblock is valid, or the file is not the `expected`

@@ -215,10 +215,10 @@ pub(crate) fn read_both(file: &dyn DiskFile) -> [StorageResult<SuperblockInfo>; 
 
 /// The superblocks that may hold the state of the file, the newest first.
 ///
-/// A damaged slot is skipped, because it may be the torn write of a crash. Not
-/// skipped are a slot of a newer format, because the other slot is then out of
-/// date, and one that the disk does not read: it may be the newest, and blocks of
-/// the state before it may have been overwritten.
+/// A damaged slot is skipped, because it may be the torn write of a crash. A slot
+/// of a newer format is not skipped, because the other slot is then out of date.
+/// Neither is a slot that the disk does not read: it may be the newest, and blocks
+/// that the older state needs may have been overwritten.
 ///
 /// # Errors
 /// The error of the first slot when neither is valid; `UnsupportedFormat`;

@@ -148,7 +148,7 @@ typedef enum teak_status {
   TEAK_NO_SUCH_INDEX = 21,
   // The table refuses writes, because one of its files has failed.
   TEAK_READ_ONLY = 22,
-  // A file of the table is missing or cannot be read. The table can be used again when it can.
+  // A file of the table is missing or cannot be read. The table can be used when the file can.
   TEAK_UNAVAILABLE = 23,
 } teak_status;
 
@@ -379,7 +379,7 @@ typedef struct teak_index_statistics {
 teak_status teak_table_create(teak_engine *engine, const teak_table_definition *definition);
 
 // Opens a table and its files. TEAK_NO_SUCH_TABLE. TEAK_CORRUPT when one of its files is damaged.
-// TEAK_UNAVAILABLE when one is missing, or cannot be read and log records are retained until it can.
+// TEAK_UNAVAILABLE when one is missing, or cannot be read and log records are retained for it.
 teak_status teak_table_open(teak_engine *engine,
                             teak_slice name,
                             teak_table **table);
@@ -731,7 +731,8 @@ typedef struct teak_latencies {
   uint64_t total_microseconds;
   // The longest time, in microseconds.
   uint64_t longest_microseconds;
-  // An upper limit of half of the times, in microseconds, at most twice the true figure.
+  // Half of the operations took at most this time, in microseconds. The value may be up to twice
+  // the exact one.
   uint64_t p50_microseconds;
   // The same for 99 % of them.
   uint64_t p99_microseconds;

@@ -310,7 +310,8 @@ teak_status teak_table_salvage(teak_table *table,
 // duplicates cannot be committed; repeat it without their rows.
 teak_status teak_alteration_repair(teak_alteration *alteration, size_t duplicates_max);
 
-// An entry that teak_alteration_build() has left out of a unique index, by its number from 0 on.
+// An entry that teak_alteration_build() of a repair has left out of a unique index, by its number
+// from 0 on.
 // TEAK_NOT_FOUND after the last one. Valid until the next call on the alteration.
 teak_status teak_alteration_get_duplicate(teak_alteration *alteration,
                                           size_t number,

@@ -21,7 +21,8 @@ pub struct teak_latencies {
     pub total_microseconds: u64,
     /// The longest time, in microseconds.
     pub longest_microseconds: u64,
-    /// An upper limit of half of the times, in microseconds, at most twice the true figure.
+    /// Half of the operations took at most this time, in microseconds. The value may be up to twice
+    /// the exact one.
     pub p50_microseconds: u64,
     /// The same for 99 % of them.
     pub p99_microseconds: u64,

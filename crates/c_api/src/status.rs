@@ -55,7 +55,7 @@ pub enum teak_status {
     TEAK_NO_SUCH_INDEX = 21,
     /// The table refuses writes, because one of its files has failed.
     TEAK_READ_ONLY = 22,
-    /// A file of the table is missing or cannot be read. The table can be used again when it can.
+    /// A file of the table is missing or cannot be read. The table can be used when the file can.
     TEAK_UNAVAILABLE = 23,
 }
 

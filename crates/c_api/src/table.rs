@@ -113,7 +113,7 @@ pub unsafe extern "C" fn teak_table_create(
 }
 
 /// Opens a table and its files. TEAK_NO_SUCH_TABLE. TEAK_CORRUPT when one of its files is damaged.
-/// TEAK_UNAVAILABLE when one is missing, or cannot be read and log records are retained until it can.
+/// TEAK_UNAVAILABLE when one is missing, or cannot be read and log records are retained for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_open(
     engine: *mut teak_engine,

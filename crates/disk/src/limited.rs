@@ -14,9 +14,9 @@
 //!
 //! Lock order: the handle of a file, then the list. No I/O happens under these locks. A file is
 //! opened without its lock: the thread then locks the handle, and if another thread was faster or
-//! the file was renamed, it drops its own file. A file is synced without its lock, and closed only
-//! if it was neither used nor written in the meantime. While its name changes, a file is *held*: it
-//! is open and is not closed.
+//! the file was renamed, it drops the file that it has opened. A file is synced without its lock,
+//! and then closed only if no operation is in progress and nothing was written during the sync.
+//! While its name changes, a file is *held*: it is open and is not closed.
 
 use crate::disk::{Disk, DiskFile};
 use crate::locks::DiskLock;
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Weak};
 use teak_base::{StorageError, StorageResult};
 
-/// Files with unsynced writes that are passed before one of them is synced.
+/// Maximum number of files with unsynced writes that are skipped before one of them is synced.
 const UNSYNCED_MAX: usize = 32;
 
 /// A disk over another disk, which keeps at most about `limit` files open.
@@ -68,7 +68,7 @@ enum Closing {
     Closed,
     /// It has unsynced writes.
     Unsynced,
-    /// It was used since the last attempt, is held, was removed, or cannot be synced.
+    /// It was used since the last attempt, is in use or held, was removed, or cannot be synced.
     Refused,
 }
 
@@ -282,7 +282,7 @@ impl LimitedFile {
         }
     }
 
-    /// Opens the file, and keeps it open until `held` is decremented.
+    /// Opens the file, and keeps it open until `Handle::held` is decremented.
     fn hold(&self) -> StorageResult<()> {
         loop {
             let _file = self.file()?;
@@ -324,8 +324,8 @@ impl LimitedFile {
         let Some(mut handle) = self.handle.try_write() else {
             return Closing::Refused;
         };
-        // Threads that use the file have references to it. With the changes of those that have
-        // dropped theirs: whether they have written.
+        // A thread that uses the file has a reference to it. The fence makes the flag of unsynced
+        // writes visible that a thread has set before it dropped its reference.
         let is_in_use = Arc::strong_count(&file) > 2;
         fence(Ordering::Acquire);
         if is_in_use || self.unsynced.load(Ordering::Acquire) || handle.unlinked || handle.held > 0
@@ -355,8 +355,8 @@ impl LimitedFile {
         }
     }
 
-    /// Changes the file. The mark of unsynced writes is set before and after the change: a sync in
-    /// the meantime clears it, and may have missed the change.
+    /// Changes the file. The flag of unsynced writes is set before and after the change, because a
+    /// concurrent sync clears the flag and may not include the change.
     fn change(&self, change: impl FnOnce(&dyn DiskFile) -> StorageResult<()>) -> StorageResult<()> {
         let file = self.file()?;
         self.note_unsynced();
@@ -462,7 +462,7 @@ impl Disk for LimitedDisk {
             return self.files.disk.rename(from, to);
         }
         self.files.keep_open(to)?;
-        // Held, so that no file is opened by its old name during the rename.
+        // The files are held, so that none is opened by its old name during the rename.
         let moved = self.files.hold(from)?;
         self.files.disk.rename(from, to)?;
         for file in &moved.0 {

@@ -1,8 +1,8 @@
 //! The state of an open engine, in parts. The threads and handles of one engine
 //! share it.
 //!
-//! Functions of other modules take only the parts that they need. Only public calls, the row path
-//! and the constructors of contexts use the whole core.
+//! Background work takes only the parts that it needs, in context structs such as `FlushContext`.
+//! Public calls, the row path, recovery and the constructors of the contexts use the whole core.
 
 pub(crate) mod aborted_load;
 pub(crate) mod budget;
@@ -92,23 +92,27 @@ pub(crate) struct EngineCore {
     pub table_changes: Mutex<()>,
     /// Serialises writes of the catalogue file.
     pub catalogue_writes: Mutex<()>,
-    /// Serialises changes of temporary tables. No thread syncs holding it.
+    /// Serialises changes of temporary tables. No thread syncs a file while it holds this mutex.
     pub temporary_changes: Mutex<()>,
     pub unlogged_ids: UnloggedIds,
     pub written: WrittenIndexes,
     /// The indexes with background work.
     pub work: WorkQueue,
-    /// The files that are too large for their live bytes.
+    /// Files that a job has left too large for their live bytes. The thread `teak-space` takes
+    /// them.
     pub too_large: FileSet,
-    /// The files of which a flush, a merge or a checkpoint has failed.
+    /// The files of which a flush, a merge or a checkpoint has failed. Maintenance removes those
+    /// whose flushes and checkpoints work.
     pub failing: FileSet,
     pub delays: Delays,
     pub budget: Budget,
     pub heap_meter: HeapMeter,
     pub signals: Signals,
-    /// Allows one round of checkpoints at a time.
+    /// Held during a maintenance pass and during a checkpoint of all indexes, so that there is one
+    /// round of checkpoints at a time.
     pub maintenance: Mutex<MaintenanceState>,
-    /// Allows one thread at a time to close idle tables while it opens one.
+    /// Held by a thread that has opened one table too many while it closes idle ones. Other threads
+    /// that open tables do not wait for it.
     pub closing_idle: Mutex<()>,
     pub checkpoint_queue: CheckpointQueue,
     pub checkpoints: CheckpointProgress,
@@ -158,9 +162,9 @@ impl EngineCore {
         }
     }
 
-    /// Called before the first write to an index since it was opened, and while
-    /// writes are refused. False if the index must be skipped: it was being built,
-    /// and will never be used.
+    /// Called by a write that finds the index's `WriteAccess` not open: it is the first write since
+    /// the index was opened or since a refusal ended, or writes are refused. Returns false if the
+    /// index must be skipped: the alteration that was building it has failed.
     ///
     /// # Errors
     /// `TableReadOnly`.
@@ -186,7 +190,7 @@ impl EngineCore {
         }
     }
 
-    /// Locks the mutex of changes of tables of this kind.
+    /// Locks the mutex that serialises changes of temporary tables, or of all others.
     pub(crate) fn lock_changes(&self, is_temporary: bool) -> MutexGuard<'_, ()> {
         if is_temporary {
             self.temporary_changes.lock()

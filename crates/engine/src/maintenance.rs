@@ -1,16 +1,18 @@
 //! Background work: flushing and compaction, admission of writers,
-//! checkpoints, closing idle tables, and clean-up after rollbacks.
+//! checkpoints, closing idle tables, settling write ids, tables with failed
+//! files, and clean-up after rollbacks.
 //!
 //! Threads of an engine, by their names in the operating system:
 //! - `teak-flush-N` run flush and compaction jobs (see `flusher`),
 //! - `teak-log` writes and syncs log records that no commit waits for,
 //! - `teak-segment` prepares, reuses and removes files of the log,
-//! - `teak-maint` checkpoints and closes idle tables (see `checkpoint`),
+//! - `teak-maint` makes maintenance passes (see `checkpoint`),
 //! - `teak-space` keeps files close to the size of their live bytes (see
 //!   `space`).
 //!
-//! In an engine without threads, writers do this work when they need it. Tests
-//! call `Engine::step` and `Engine::run_maintenance`.
+//! In an engine without threads, writers flush when memory is short, and make a
+//! maintenance pass when the log has reached its bound. Tests call `Engine::step`
+//! and `Engine::run_maintenance`.
 
 pub(crate) mod admission;
 pub(crate) mod catalogue_writer;

@@ -7,10 +7,11 @@
 //!    not contain go into its memtable, which is flushed when memory is short.
 //! 4. Abort the ids without a commit record, except those of prepared
 //!    transactions.
-//! 5. Copy the log records of tables whose files are missing or damaged to files
-//!    of their own: these tables are unavailable, see `retained`.
-//! 6. Remove or move index files that belong to no table, and remove files of
-//!    temporary tables.
+//! 5. Copy the log records of tables with a file that is missing, damaged or
+//!    cannot be written to files of their own: these tables are unavailable, see
+//!    `retained`.
+//! 6. Remove or move index files that belong to no table, and remove spill files
+//!    and files of temporary tables.
 //! 7. Write a new catalogue, which makes the result durable.
 //! 8. Apply the retained records of tables whose files can be read now.
 
@@ -80,7 +81,7 @@ fn read_or_create_catalogue(
         name.is_some_and(|name| name.starts_with(LOG_PREFIX))
     });
     if let Some(log) = log {
-        // There are log files without a catalogue. A new instance would overwrite them.
+        // There are log files without a catalogue. The log of a new instance would overwrite them.
         return Err(StorageError::corrupt(
             &directory.join(CATALOGUE_FILE),
             0,
@@ -137,7 +138,7 @@ fn read_log(
     catalogue: &Catalogue,
 ) -> EngineResult<WriteAheadLog> {
     let mut log_options = LogOptions::new(catalogue.instance);
-    // Whole segments are trimmed.
+    // Small compared with the bound of the log, because trimming removes whole segments.
     let segment_bytes = options.log_segment_bytes.min(options.log_bytes_max / 8);
     log_options.segment_bytes = segment_bytes.max(1 << 16);
     log_options.bytes_max = options.log_bytes_max;

@@ -1,9 +1,11 @@
 //! Log records of tables, in files of their own. They are retained for
 //! - *unavailable* tables: those with a file that recovery needed and could not
-//!   read, because it was missing or damaged, and
-//! - read-only tables: those with a file that cannot be written, see `read_only`.
+//!   use, because it was missing, damaged or could not be written, and
+//! - read-only tables: those with a file that cannot be written while the engine
+//!   is open, see `read_only`.
 //!
-//! For unavailable tables:
+//! A table is *whole* when its index files contain all its retained records, and
+//! the catalogue says so. For unavailable tables:
 //! 1. Recovery replays the log for all other tables. Then it reads the log
 //!    again and writes the records of each unavailable table to a file of its
 //!    own, see `collect`. The files are synced.
@@ -13,16 +15,16 @@
 //!    its files are tried again. If they can be read, the retained records are
 //!    inserted, flushed and checkpointed, see `restore`. If they are damaged, a
 //!    repair builds new files from what they contain and from the records.
-//! 4. A catalogue without the note is written, and the file is removed. Only
-//!    then can the table be used. So the log never contains records of an
-//!    unavailable table that its retained file lacks.
+//! 4. A catalogue without this note is written. Only then can the table be used.
+//!    So the log never contains records of an unavailable table that its retained
+//!    file lacks. The retained file is removed.
 //!
-//! A retained file without a note in the catalogue is not needed if its records
-//! are of files that the table still has: then the log contains the records, or
-//! the index files do. Otherwise a repair has replaced the files.
+//! A retained file without a note in the catalogue is not needed if the table still
+//! has all index files that its records are for: then the log or the index files
+//! contain the records. Otherwise a repair may have replaced the index files.
 //!
 //! The index files and the records may contain aborted write ids. These are not
-//! forgotten while the table is unavailable, see [`crate::catalogue::RetainedIds`].
+//! forgotten while the records are retained, see [`crate::catalogue::RetainedIds`].
 
 mod collect;
 mod file;
@@ -44,11 +46,11 @@ use crate::name::{retained_path, retained_table_of};
 use std::collections::BTreeSet;
 use teak_base::StorageResult;
 
-/// Removes the retained files that the catalogue does not need. Moves those aside
-/// whose records may be in no file of their table: after a repair that could not
-/// use them, or could not move them itself. Called when the engine is opened,
-/// before records are retained. The records of `repaired` tables are needed no
-/// more, but are moved aside, too; those of `replaced` ones are removed.
+/// Removes the retained files that the catalogue does not need. Instead moves to the
+/// directory of orphans those of `repaired` tables, and those with records that may
+/// be in no file of their table, unless it is in `replaced`: a repair may not have
+/// been able to use the records, or to move them. Called when the engine is opened,
+/// before records are retained.
 pub(crate) fn remove_unneeded(
     core: &EngineCore,
     repaired: &BTreeSet<u64>,

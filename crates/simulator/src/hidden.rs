@@ -123,8 +123,8 @@ impl Simulation {
     }
 
     /// Moves all hidden files back, uses their tables, and lets maintenance forget
-    /// aborted write ids. Called directly after the engine was opened: it still
-    /// needs the log that it has replayed.
+    /// aborted write ids. Called directly after the engine was opened, when the log
+    /// that it has replayed is not trimmed yet.
     pub(crate) fn reveal_early(&mut self) -> Checked {
         let tables: Vec<TableId> = self.hidden.iter().map(|file| file.table).collect();
         if self.reveal()? == Flow::Reopen {

@@ -81,7 +81,7 @@ impl Simulation {
             _ => {
                 let may_hide = self.swarm.hidden_one_in > 0;
                 if may_hide && !faults::power_is_off(&self.disk) && self.random.one_in(3) {
-                    // The power may be lost before.
+                    // A planned fault may end the writes early. The power is lost in any case.
                     self.write_lost_rows()?;
                 }
                 self.lose_power();

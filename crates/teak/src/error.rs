@@ -99,8 +99,8 @@ pub enum Error {
         /// The failure.
         cause: StorageError,
     },
-    /// A file of the table cannot be opened, for example because it is missing. No row is lost:
-    /// the table can be opened when the file is back.
+    /// A file of the table cannot be opened, for example because it is missing. Rows that the file
+    /// lacks are retained as log records. The table can be used again when the file can be opened.
     TableUnavailable {
         /// The table.
         name: String,

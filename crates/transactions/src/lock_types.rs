@@ -65,7 +65,7 @@ pub(crate) struct Blocking {
     pub kind: BlockerKind,
 }
 
-/// The transactions that block one transaction, each once.
+/// The transactions that block one transaction, each once, with the first kind that was added.
 #[derive(Debug, Default)]
 pub(crate) struct Blockers(SmallVec<[Blocking; 4]>);
 

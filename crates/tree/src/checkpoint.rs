@@ -110,8 +110,8 @@ impl Tree {
         self.file.checkpoint_refusal()
     }
 
-    /// Makes the next checkpoint necessary, although no run may have changed, if
-    /// the durable one does not say that it contains everything before `lsn`.
+    /// Makes another checkpoint necessary, even if no run has changed, unless the
+    /// durable one says that it contains everything before `lsn`.
     pub fn require_durable(&self, lsn: Lsn) {
         let mut install = self.install.lock();
         install.changed |= install.durable_lsn < lsn;

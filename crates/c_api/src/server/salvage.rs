@@ -137,7 +137,8 @@ pub unsafe extern "C" fn teak_alteration_repair(
     })
 }
 
-/// An entry that teak_alteration_build() has left out of a unique index, by its number from 0 on.
+/// An entry that teak_alteration_build() of a repair has left out of a unique index, by its number
+/// from 0 on.
 /// TEAK_NOT_FOUND after the last one. Valid until the next call on the alteration.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_alteration_get_duplicate(

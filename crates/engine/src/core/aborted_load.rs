@@ -1,20 +1,21 @@
 //! How many ranges of aborted write ids are registered, relative to their bound.
 //!
 //! They take memory, and each catalogue contains them. Maintenance removes them
-//! when no file contains their entries any more.
+//! when no file contains entries with these ids, and no transaction that may read
+//! an older version of a file is running.
 
 use super::pacer::Pacer;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use teak_transactions::TransactionSystem;
 
-/// From this share of the bound on, maintenance does more to remove them.
+/// Above one part in this many of the bound, maintenance does more to remove them.
 const HURRY_SHARE: u64 = 8;
 
-/// From this share of the bound on, writers are slowed.
+/// Above one part in this many of the bound, writers are slowed.
 const SLOW_SHARE: u64 = 2;
 
-/// The bytes of writing for which the pacer of writers takes one range.
+/// The pacer of writers counts bytes: each range counts as this many.
 const RANGE_BYTES: u64 = 16 << 10;
 
 /// The load of registered aborted ids.
@@ -50,7 +51,7 @@ impl AbortedLoad {
         excess / (self.ranges_max - slow).max(1) as f64
     }
 
-    /// What the transactions have written, for the pacer.
+    /// The ranges that were aborted since the engine was opened, in the pacer's bytes.
     pub(crate) fn written(transactions: &TransactionSystem) -> u64 {
         transactions
             .ids()
@@ -58,8 +59,8 @@ impl AbortedLoad {
             .saturating_mul(RANGE_BYTES)
     }
 
-    /// Called by each maintenance pass. Returns whether writers are slowed since
-    /// this call.
+    /// Called by each maintenance pass. Returns whether writers are slowed now and
+    /// were not at the last call.
     pub(crate) fn report(&self, transactions: &TransactionSystem) -> bool {
         let registered = transactions.ids().aborted_ranges();
         let outstanding = registered.saturating_mul(RANGE_BYTES);

@@ -1,8 +1,9 @@
 //! The split of the memory budget.
 //!
-//! Memtables get two fifths of the budget, each flusher thread gets a few MiB, the log gets its
-//! buffers. All other memory is measured (`memory_use`), and the page cache gets what is left. Locks
-//! are limited to an eighth of the budget, or to a configured size, and sorts to a quarter.
+//! Memtables get two fifths of the budget, each flusher thread gets up to 4 MiB, the log gets its
+//! buffers. All other memory is measured (`memory_use`), and the page cache gets what is left.
+//! Locks are limited to an eighth of the budget, or to a configured size. All sorts together get a
+//! quarter, but each one at least 1 MiB.
 
 use super::memory_use::MemoryUse;
 use super::pacer::Pacer;
@@ -14,17 +15,16 @@ const MIB: u64 = 1 << 20;
 /// The smallest memory budget, in bytes.
 pub(crate) const BUDGET_BYTES_MIN: u64 = MIB;
 
-/// Bytes in children of one index where merges are due, below which its writers
-/// are never slowed.
+/// The minimum of [`Budget::debt_bytes`].
 const DEBT_BYTES_MIN: u64 = 256 * MIB;
 
-/// The page cache keeps this share of the budget, whatever else needs memory.
+/// The page cache keeps one part in this many of the budget, whatever else needs memory.
 const PAGE_CACHE_SHARE_MIN: u64 = 16;
 
-/// Memory that the first sort gets at most, in bytes.
+/// Maximum memory of one sort, in bytes.
 const SORT_BYTES_MAX: u64 = 256 * MIB;
 
-/// Memory that each sort gets at least, in bytes.
+/// Minimum memory of one sort, in bytes.
 const SORT_BYTES_MIN: u64 = MIB;
 
 /// The split of the memory budget.
@@ -38,7 +38,8 @@ pub(crate) struct Budget {
     /// Memory that running sorts may use.
     sorts: AtomicU64,
     threads: u64,
-    /// Smallest memtable that is frozen to free memory, in bytes.
+    /// Smallest memtable that is frozen to free memory, in bytes. Smaller ones are frozen if the
+    /// quota is small, or active memtables use most of it.
     pub memtable_bytes_min: u64,
     /// Bytes of frozen memtables whose flushes fail.
     unflushable: AtomicU64,
@@ -122,8 +123,9 @@ impl Budget {
         self.memtable_quota() + self.page_cache.load(Ordering::Acquire) / 2
     }
 
-    /// The page cache's share of the budget, less what readers keep beyond the
-    /// quota of memtables and what everything else needs beyond its share.
+    /// The page cache's share of the budget, less what flushed memtables need beyond
+    /// three quarters of the memtables' quota, and what everything else needs beyond
+    /// its share.
     pub(crate) fn page_cache_bytes_beside(&self, used: &MemoryUse) -> u64 {
         let quota = self.memtable_quota();
         let retired = used.memtables_retired.saturating_sub(quota - quota / 4);
@@ -133,9 +135,9 @@ impl Budget {
         bytes.max(self.total() / PAGE_CACHE_SHARE_MIN)
     }
 
-    /// Takes memory for a sort, at most an eighth of the budget and what other
-    /// sorts have left of a quarter. Returns the number of bytes, which
-    /// [`Budget::end_sort`] gives back.
+    /// Takes memory for a sort: at most an eighth of the budget, `SORT_BYTES_MAX`, and
+    /// what other sorts have left of a quarter of the budget; but at least
+    /// `SORT_BYTES_MIN`. Returns the number of bytes, for [`Budget::end_sort`].
     pub(crate) fn begin_sort(&self) -> u64 {
         let wanted = (self.total() / 8).min(SORT_BYTES_MAX);
         let mut granted = 0;
@@ -168,8 +170,8 @@ impl Budget {
             || used.total() > self.memtable_bytes_max()
     }
 
-    /// Bytes in children of one index where merges are due, below which its
-    /// writers are not slowed.
+    /// Bytes in children of one index where merges are due. Its writers are not
+    /// slowed because of fewer.
     pub(crate) fn debt_bytes(&self) -> u64 {
         (self.memtable_quota() * 4).max(DEBT_BYTES_MIN)
     }

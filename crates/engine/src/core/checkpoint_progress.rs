@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 /// What a round of checkpoints is waiting for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
-    /// Memtables, this one among them.
+    /// Flushes of memtables; the path is that of one of the indexes.
     Flush(String),
     /// Nodes of trees.
     Capture,
     /// The log.
     LogSync,
-    /// Index files, this one among them.
+    /// Syncs of index files; the path is that of one of them.
     Commit(String),
     /// The catalogue, and trimming the log.
     Catalogue,

@@ -1,7 +1,7 @@
 //! The steps of a round of checkpoints, which several threads share.
 //!
 //! The thread that makes the round adds steps and runs them; background threads
-//! help. Every step is for another index.
+//! help. The steps in the queue at one time are for different indexes.
 
 use super::index::Index;
 use parking_lot::{Condvar, Mutex};
@@ -40,7 +40,7 @@ struct State {
 
 /// The steps that wait for a thread.
 pub(crate) struct CheckpointQueue {
-    /// How many background threads may help at the same time: a sync may take
+    /// Limits the background threads that help at the same time: a sync may take
     /// long, and the others must flush.
     helpers_max: usize,
     state: Mutex<State>,

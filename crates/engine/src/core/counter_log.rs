@@ -29,8 +29,9 @@ impl CounterLog {
     }
 
     /// Appends the changed counters to the log. Threads that change counters do
-    /// not wait for it; other callers do, so that the last value in the log is the
-    /// newest, and that the record of a commit is behind those of its counters.
+    /// not wait for this call. Concurrent calls wait for each other, so that the last
+    /// record of a counter has its newest value, and that a commit record, which is
+    /// appended after the call, follows the records of all counters changed before.
     pub(crate) fn append_to(&self, log: &WriteAheadLog) -> StorageResult<()> {
         if !self.is_pending.load(Ordering::Acquire) {
             return Ok(());

@@ -36,8 +36,9 @@ struct RowIds {
     next: u64,
     /// Ids below this one are reserved in the log.
     logged: u64,
-    /// Raised before the record is appended. The catalogue contains this value:
-    /// after its capture the log may be trimmed beyond that record.
+    /// Raised before the record is appended. The catalogue of a running engine
+    /// contains this value: after its capture the log may be trimmed beyond that
+    /// record.
     promised: u64,
     /// Number of resets.
     resets: u64,
@@ -113,8 +114,8 @@ impl TableCounters {
     }
 
     /// Reserves row ids. Calls `log`, without a lock, when more ids must be
-    /// reserved in the log: one thread does that before they are used up, so the
-    /// others need not wait.
+    /// reserved in the log. One thread does that when half of them are used, so
+    /// that the others need not wait unless they use up the rest before it ends.
     pub(crate) fn reserve_row_ids(
         &self,
         count: u64,

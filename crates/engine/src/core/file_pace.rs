@@ -9,7 +9,7 @@ const CREDIT_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct FilePace {
     at: Instant,
-    /// Time for which no file was written yet.
+    /// Time that has passed and that no written file has used up.
     credit: Duration,
     /// Time that must pass, because more files were written than allowed.
     debt: Duration,

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use teak_base::{FileId, StorageResult};
 use teak_disk::Disk;
 
-/// The directories that may contain index files: those of the `known` paths, and
-/// the entries of the data directory, which may be plain files.
+/// The directories that may contain index files: those of the `known` paths, the
+/// data directory, and its entries except that of orphans. Entries may be plain
+/// files.
 pub(crate) fn index_directories<'a>(
     disk: &Arc<dyn Disk>,
     root: &Path,
@@ -24,8 +25,7 @@ pub(crate) fn index_directories<'a>(
     Ok(directories)
 }
 
-/// Files whose names have the form of index files, in the directories of the
-/// `known` paths and in those of the data directory.
+/// Files whose names have the form of index files, in the [`index_directories`].
 pub(crate) fn index_files<'a>(
     disk: &Arc<dyn Disk>,
     root: &Path,
@@ -33,7 +33,7 @@ pub(crate) fn index_files<'a>(
 ) -> StorageResult<Vec<PathBuf>> {
     let mut files = Vec::new();
     for directory in index_directories(disk, root, known)? {
-        // Ignores errors: it may be a plain file.
+        // Ignores errors, because the entry may be a plain file.
         if let Ok(found) = disk.list(&directory) {
             files.extend(found.into_iter().filter(|path| file_id_of(path).is_some()));
         }
@@ -43,7 +43,7 @@ pub(crate) fn index_files<'a>(
 
 /// The entry with the paths at which its files are now: a table may have been
 /// renamed since the catalogue was written, or while its files were missing.
-/// `paths` keeps the result of a search.
+/// `paths` stores the result of the first search, for later calls.
 pub(crate) fn with_found_paths(
     disk: &Arc<dyn Disk>,
     root: &Path,

@@ -1,5 +1,5 @@
-//! A set of index files that need attention, for work whose amount must not
-//! depend on the number of indexes.
+//! A set of index files that need attention, so that background work finds them
+//! without an examination of all indexes.
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;

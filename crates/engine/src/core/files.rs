@@ -193,8 +193,8 @@ impl IndexFiles {
         Ok(())
     }
 
-    /// Removes index files that the catalogue no longer names. A file that
-    /// cannot be removed now is removed when the engine is opened next.
+    /// Removes index files that belong to no table. A file that cannot be removed
+    /// now is removed when the engine is opened next.
     pub(crate) fn remove(&self, paths: &[PathBuf]) {
         for path in paths {
             match self.disk.remove(&self.directory.join(path)) {
@@ -215,9 +215,8 @@ impl IndexFiles {
         }
     }
 
-    /// Moves index files that the catalogue no longer names to the directory of
-    /// orphans. A file that cannot be moved now is moved when the engine is
-    /// opened next.
+    /// Moves index files that a repair has replaced to the directory of orphans. A
+    /// file that cannot be moved now is moved when the engine is opened next.
     pub(crate) fn set_aside(&self, paths: &[PathBuf]) {
         for path in paths {
             if let Err(error) = self.move_aside(&self.directory.join(path)) {
@@ -227,8 +226,8 @@ impl IndexFiles {
         }
     }
 
-    /// Moves a file to the directory of orphans, below the name of its own
-    /// directory. Returns its new path.
+    /// Moves a file to the directory of orphans, into a directory with the name of
+    /// the one that it was in. Returns its new path.
     ///
     /// # Errors
     /// `Io`, if it is in another file system for example; `NotFound`.

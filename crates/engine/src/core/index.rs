@@ -25,12 +25,13 @@ pub(crate) struct Index {
     pub dropped: AtomicBool,
     /// Why the alteration that was building the index cannot be completed.
     build_failure: OnceLock<StorageError>,
-    /// The log records that its file lacks are in a file of their own, so the log is not kept for it.
+    /// The log records that its file lacks are in a file of retained records, so the log need not
+    /// keep them.
     log_retained: AtomicBool,
     /// Recovery skips log records before this position because the file contains their effects.
     pub replay_from: Lsn,
-    /// The newest commit sequence when the index was created. An older snapshot must not read the
-    /// index, because the index lacks older versions of the rows. Zero: every snapshot can read it.
+    /// Snapshots with a smaller commit sequence must not read the index, because it lacks older
+    /// versions of the rows. Zero: every snapshot can read it.
     pub created_at: AtomicU64,
     /// The durable file contains no unsettled write id below this one; zero when
     /// it contains none at all.
@@ -43,7 +44,7 @@ pub(crate) struct Index {
     merges: Retry,
     /// The failures of checkpoints.
     pub checkpoint_retry: Retry,
-    /// Shared with the table.
+    /// Whether damage was found in any index of the table, which shares this flag.
     pub damaged: Arc<AtomicBool>,
 }
 
@@ -108,8 +109,8 @@ impl Index {
         self.dropped.load(Ordering::Acquire)
     }
 
-    /// The attempts at one kind of work. A leaf that cannot be merged does not
-    /// prevent memtables from being flushed.
+    /// The attempts at one kind of work. They are separate, so that a leaf that
+    /// cannot be merged does not prevent memtables from being flushed.
     pub(crate) fn attempts(&self, kind: WorkKind) -> &Retry {
         match kind {
             WorkKind::Memtables => &self.flushes,
@@ -124,13 +125,13 @@ impl Index {
         self.checkpoint_retry.space_freed();
     }
 
-    /// The last failure of background work, unless such work has succeeded
-    /// since.
+    /// The last failure of a flush, otherwise that of a merge, unless work of the
+    /// same kind has succeeded since. Failures of checkpoints are not included.
     pub(crate) fn failure(&self) -> Option<StorageError> {
         self.flushes.failure().or_else(|| self.merges.failure())
     }
 
-    /// Whether all background work may be tried now.
+    /// Whether flushes and merges may be tried now.
     pub(crate) fn may_try(&self, now: Instant) -> bool {
         !self.is_dropped() && self.flushes.may_try(now) && self.merges.may_try(now)
     }
@@ -140,7 +141,7 @@ impl Index {
         !self.is_dropped() && self.checkpoint_retry.may_try(now)
     }
 
-    /// Notes that the durable file may soon contain unsettled ids from `oldest`.
+    /// Notes that the durable file may soon contain unsettled ids from `oldest` on.
     pub(crate) fn may_contain(&self, oldest: WriteId) {
         let before = WriteId(self.durable_oldest.load(Ordering::Acquire));
         let oldest = oldest_unsettled([before, oldest]);
@@ -191,8 +192,8 @@ impl Index {
     /// The oldest unsettled id that the index contains, or may contain after a
     /// crash, log records included. Zero when there is none.
     pub(crate) fn oldest_recoverable_write_id(&self) -> WriteId {
-        // In the order in which ids move: a flush and a checkpoint may run at the
-        // same time.
+        // Read in the order in which ids move, from memtables and runs to the
+        // durable file, so that none is missed while a flush or a checkpoint runs.
         let live = oldest_of(&self.tree);
         let undurable = self.tree.oldest_undurable_write_id();
         let durable = WriteId(self.durable_oldest.load(Ordering::Acquire));
@@ -200,7 +201,7 @@ impl Index {
     }
 }
 
-/// The oldest of some ids that is not settled; settled when all are.
+/// The oldest of the ids that are not settled; `SETTLED` if there is none.
 fn oldest_unsettled<const N: usize>(ids: [WriteId; N]) -> WriteId {
     let unsettled = ids.into_iter().filter(|id| !id.is_settled());
     unsettled.min().unwrap_or(WriteId::SETTLED)

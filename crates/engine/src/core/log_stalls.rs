@@ -6,11 +6,12 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use teak_write_ahead_log::LogUse;
 
-/// Writers are slowed from this share of the bound on.
+/// Writers are slowed when the log is longer than one part in this many of its bound.
 const SLOW_SHARE: u64 = 2;
 
-/// They stop so much before the log refuses row records, as a share of the bound:
-/// a transaction should stop before it locks rows.
+/// Writers stop when the log is this far from the length at which it refuses row
+/// records, as one part in this many of the bound: a transaction should stop
+/// before it locks rows.
 const STOP_MARGIN: u64 = 64;
 
 /// Waits of writers for a shorter log.

@@ -11,7 +11,7 @@ pub(crate) struct LogSyncPolicy {
     commit_sync: AtomicBool,
     /// In microseconds; zero: never.
     period: AtomicU64,
-    /// A commit did not wait for the disk since the last deferred sync.
+    /// Whether a commit has deferred its sync since the last deferred sync began.
     is_deferred: AtomicBool,
     /// The thread that syncs later has ended.
     has_ended: AtomicBool,
@@ -49,8 +49,8 @@ impl LogSyncPolicy {
         self.period.store(microseconds(period), Ordering::Relaxed);
     }
 
-    /// Makes the record at `lsn` durable, or defers the sync to the log thread, which syncs within
-    /// its period.
+    /// Makes the record at `lsn` durable if the caller `waits` for that. Otherwise defers the sync
+    /// to the log thread, which syncs once per period.
     ///
     /// # Errors
     /// Errors of the log; after `NoSpace` the record is void.
@@ -60,8 +60,8 @@ impl LogSyncPolicy {
         lsn: Lsn,
         waits: bool,
     ) -> StorageResult<()> {
-        // Read after the record was appended: if it is false, the sync that follows
-        // the end of the thread includes the record.
+        // Read after the record was appended: if it is false, the last sync of the
+        // engine, which follows `end`, includes the record.
         if waits || self.has_ended.load(Ordering::Acquire) {
             return log.sync_or_revoke(lsn);
         }
@@ -69,7 +69,7 @@ impl LogSyncPolicy {
         Ok(())
     }
 
-    /// Takes the deferred sync, to execute it. `false` if no commit has deferred one.
+    /// Whether a commit has deferred its sync. The caller executes the sync.
     pub(crate) fn take_deferred(&self) -> bool {
         self.is_deferred.swap(false, Ordering::AcqRel)
     }

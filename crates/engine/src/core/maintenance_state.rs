@@ -11,10 +11,11 @@ use std::time::Instant;
 use teak_base::{FileId, Lsn, WriteId, WriteIdRanges};
 use teak_transactions::TransactionId;
 
-/// Guarded by the mutex that allows one round of checkpoints at a time.
+/// Guarded by the mutex that is held during a maintenance pass.
 #[derive(Debug)]
 pub(crate) struct MaintenanceState {
-    /// When the last round ended that was not started by the length of the log alone.
+    /// When the last round of a scope other than `Due` ended, or the period was last found over
+    /// without a change.
     pub last_period: Instant,
     /// The log's end after the last round.
     pub last_end: Lsn,
@@ -37,7 +38,7 @@ pub(crate) struct IdleSweep {
     pub quiet_since: Instant,
     /// Unused tables that must be flushed before they can be closed.
     pub waiting: BTreeMap<u64, Slot>,
-    /// The one of these tables that was flushed last.
+    /// The table that was taken from `waiting` last. The one with the next id follows.
     pub flushed: u64,
     pub pace: FilePace,
 }
@@ -61,12 +62,12 @@ impl Default for IdleSweep {
 #[derive(Debug, Default)]
 pub(crate) struct ReadOnlyTables {
     pub tables: Vec<Weak<Table>>,
-    /// Attempts to retain their log records.
+    /// The failure of the last attempt to retain their log records, and the time of the next.
     pub retaining: Retry,
 }
 
 impl ReadOnlyTables {
-    /// Those that exist.
+    /// The tables that have not been dropped or removed from memory.
     pub(crate) fn existing(&self) -> Vec<Arc<Table>> {
         self.tables.iter().filter_map(Weak::upgrade).collect()
     }
@@ -84,18 +85,18 @@ pub(crate) struct Forgettable {
 /// The progress of settling old write ids.
 #[derive(Debug, Default)]
 pub(crate) struct SettlingState {
-    /// Ids below are being settled.
+    /// The sweep settles ids below this one.
     pub goal: WriteId,
-    /// The goal of the sweep before.
+    /// The goal of the previous sweep.
     pub previous_goal: WriteId,
     pub is_sweeping: bool,
     /// The table that this sweep has examined last.
     pub last: Option<u64>,
     /// Indexes of this table that may contain unsettled ids below the goal.
     pub indexes: Vec<Arc<Index>>,
-    /// Passes to wait.
+    /// Number of passes to skip before the next sweep.
     pub paused: u32,
-    /// Files that should be made durable, because their ids were settled.
+    /// Files to checkpoint, because ids in them were settled.
     pub settled: BTreeSet<FileId>,
 }
 

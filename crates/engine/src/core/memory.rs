@@ -17,8 +17,8 @@ const HEAP_PERIOD: Duration = Duration::from_millis(100);
 pub(crate) struct HeapMeter(Mutex<Option<(Instant, u64)>>);
 
 impl HeapMeter {
-    /// Bytes that are allocated. Measured again only after some time, because
-    /// that takes longer than most of its callers.
+    /// Bytes that are allocated. Measured at most once per `HEAP_PERIOD`, because
+    /// a measurement takes long compared with the work of most callers.
     fn allocated(&self, heap: &dyn Heap) -> u64 {
         let mut last = self.0.lock();
         let now = Instant::now();

@@ -7,9 +7,9 @@ pub(crate) struct MemoryUse {
     pub page_cache: u64,
     /// Decoded blocks that cursors and merges use and the cache does not hold.
     pub uncached_blocks: u64,
-    /// Active and frozen memtables.
+    /// Active and frozen memtables, without frozen ones whose flushes fail.
     pub memtables_live: u64,
-    /// Flushed memtables that readers keep.
+    /// Flushed memtables that readers keep, and frozen ones whose flushes fail.
     pub memtables_retired: u64,
     /// Memory of dropped memtables, for the next ones.
     pub memtables_spare: u64,
@@ -23,7 +23,7 @@ pub(crate) struct MemoryUse {
     pub log: u64,
     /// Sorts of new indexes.
     pub sorts: u64,
-    /// All memory except page cache and memtables, as measured by the heap.
+    /// All memory except page cache and memtables, as the memory allocator reports it.
     pub measured: Option<u64>,
 }
 

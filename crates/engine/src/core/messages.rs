@@ -32,8 +32,8 @@ impl Messages {
         self.send(Level::Error, text);
     }
 
-    /// If the error reports damage, marks the index as damaged and logs this
-    /// once.
+    /// If the error reports damage, marks the index's table as damaged. Sends a
+    /// message unless the table was marked before.
     pub(crate) fn report_damage(&self, index: &Index, error: &StorageError) {
         if error.is_corrupt() && !index.damaged.swap(true, Ordering::AcqRel) {
             self.error(&format!(

@@ -1,8 +1,7 @@
 //! Opening the files of a table.
 //!
-//! A table is opened without its files. They are opened when a handle uses an
-//! index, and closed when the table was not used for a while, also while it has
-//! handles.
+//! A handle does not need open files. They are opened when it uses an index, and
+//! closed when the table was not used for a while, even if it has handles.
 
 use super::files::IndexFiles;
 use super::table::Table;
@@ -21,8 +20,9 @@ pub(crate) fn slot_of(tables: &Mutex<Tables>, id: u64) -> Option<Slot> {
     Some(Arc::clone(&state.slot))
 }
 
-/// The entry of a table, `None` if it was dropped. While the slot is
-/// locked, the table is not closed, which would change the entry.
+/// The entry of a table, `None` if it was dropped. A caller that reads the sizes
+/// or the oldest write ids in the entry has locked the slot, because closing the
+/// table updates them.
 pub(crate) fn entry_of(tables: &Mutex<Tables>, id: u64) -> Option<SharedEntry> {
     let tables = tables.lock();
     let state = tables.by_id.get(&id)?;

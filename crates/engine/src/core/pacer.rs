@@ -24,8 +24,8 @@ const WINDOW: Duration = Duration::from_secs(8);
 /// Reports at shorter intervals are dropped.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The lowest rate, in bytes per second: a job that takes long retires nothing
-/// until its end.
+/// The lowest rate of the turns, in bytes per second. A long job retires nothing
+/// until its end, so the measured rate may be zero.
 const RATE_MIN: f64 = 1024.0 * 1024.0;
 
 /// The rate before the first measurement, in bytes per second.
@@ -48,7 +48,7 @@ struct State {
     charged: u64,
     /// The last turn, and the time at which it was given.
     turn: Option<(Instant, Instant)>,
-    /// The rate that was measured otherwise, in bytes per second.
+    /// The rate reported with [`Pacer::measure`], in bytes per second.
     measured: Option<f64>,
 }
 
@@ -98,9 +98,9 @@ impl Pacer {
         }
     }
 
-    /// Reports that work of some time has retired bytes at its end. For work that
-    /// runs rarely: the time between two pieces of work says nothing about its
-    /// speed. The rate is the average of this measurement and the rate before.
+    /// Reports that one piece of work took `time` and retired `retired` bytes. For
+    /// work that runs rarely: the time between two pieces of work says nothing about
+    /// its speed. The new rate is the average of this measurement and the rate before.
     pub(crate) fn measure(&self, retired: u64, time: Duration) {
         if time.is_zero() {
             return;

@@ -38,7 +38,8 @@ impl PreparedList {
             .collect()
     }
 
-    /// The XIDs of transactions that no handle owns.
+    /// The XIDs of transactions that no handle owns and that the coordinator has
+    /// not begun to end.
     pub(crate) fn detached(&self) -> Vec<Vec<u8>> {
         let list = self.by_xid.lock();
         list.iter()
@@ -47,8 +48,8 @@ impl PreparedList {
             .collect()
     }
 
-    /// The writes of transactions that only their coordinator can end, of those
-    /// that have a write from `min` to `max`.
+    /// The write ids of each transaction that only its coordinator can end and that
+    /// has a write id from `min` to `max`.
     pub(crate) fn orphaned_writes(&self, min: WriteId, max: WriteId) -> Vec<Arc<WriteIdRanges>> {
         let list = self.by_xid.lock();
         list.values()

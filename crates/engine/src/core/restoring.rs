@@ -1,11 +1,13 @@
-//! The unavailable tables that threads are making whole, or open to be salvaged.
+//! The unavailable tables that threads are making whole (see `retained`) or
+//! opening to salvage them.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use teak_base::{StorageError, StorageResult};
 
-/// Tables at a time. Each uses up to an eighth of the memtables' share.
+/// Tables at a time. The memtables of each use up to about an eighth of the
+/// memtables' quota.
 const TABLES_MAX: usize = 4;
 
 /// Time between two checks for an interrupt.

@@ -1,4 +1,5 @@
-//! The files of retained log records, and those of no table, of an open engine.
+//! What an open engine knows about its files of retained log records, and counts
+//! of the index files that belong to no table.
 
 use super::files::IndexFiles;
 use super::restoring::RestoringTables;
@@ -12,9 +13,10 @@ use teak_base::{FileId, StorageError};
 /// Why log records of a table are retained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetainedFor {
-    /// Its files could not be read when the engine was opened. Its content is incomplete.
+    /// A file of it could not be used when the engine was opened. Without the records its content
+    /// is incomplete.
     UnavailableTable,
-    /// Its files cannot be written. Its memtables contain the records, so it can be read.
+    /// A file of it cannot be written. Its memtables contain the records, so it can be read.
     ReadOnlyTable,
 }
 
@@ -24,17 +26,17 @@ struct RetainedFile {
     purpose: RetainedFor,
 }
 
-/// What is kept apart from the log and from the tables.
+/// The retained log records of tables, and counts of orphaned files.
 #[derive(Default)]
 pub(crate) struct RetainedFiles {
-    /// The tables that threads are making whole.
+    /// The tables that threads are making whole or opening to salvage them.
     pub restoring: RestoringTables,
     /// By table.
     files: Mutex<BTreeMap<u64, RetainedFile>>,
-    /// Files of unavailable tables that contain all their records: another file of the table cannot
-    /// be read.
+    /// Files of unavailable tables into which all their retained records were inserted. Such a
+    /// table remains unavailable while another file of it cannot be read.
     pub filled: Mutex<BTreeSet<FileId>>,
-    /// The messages of the error log about unavailable tables.
+    /// By table: the last message in the error log about why it is unavailable.
     pub reported: Mutex<BTreeMap<u64, String>>,
     /// Tables that refuse writes because a file of them fails.
     pub read_only_tables: AtomicU64,
@@ -61,7 +63,6 @@ impl RetainedFiles {
         file.is_some_and(|file| file.purpose == RetainedFor::ReadOnlyTable)
     }
 
-    /// Number of unavailable tables.
     pub(crate) fn unavailable_tables(&self) -> u64 {
         let files = self.files.lock();
         let purposes = files.values().map(|file| file.purpose);
@@ -74,9 +75,9 @@ impl RetainedFiles {
         self.files.lock().values().map(|file| file.bytes).sum()
     }
 
-    /// Removes the retained records of a table, which needs them no more. If it
-    /// fails, they are removed when the engine is opened next. No other thread may retain
-    /// records of the table during the call.
+    /// Removes the retained records of a table that no longer needs them. If the file
+    /// cannot be removed now, it is removed when the engine is opened next. No other thread may
+    /// retain records of the table during the call.
     pub(crate) fn remove(&self, files: &IndexFiles, table: u64) {
         self.files.lock().remove(&table);
         self.reported.lock().remove(&table);
@@ -90,9 +91,11 @@ impl RetainedFiles {
         }
     }
 
-    /// Called when a repair or an alteration has replaced all files of a table whose records are
-    /// retained by files that contain them. Records that its `rows` lacked are moved aside, and those
-    /// of a read-only table together with the files that a repair replaces.
+    /// Called when an alteration or a repair has replaced all files of a table with retained
+    /// records. `rows` is its old file of rows. Removes the retained records if the new files
+    /// certainly contain them: those of a read-only table after an alteration that is no repair,
+    /// and those of an unavailable table if they had been inserted into `rows`. Moves them to the
+    /// directory of orphans otherwise.
     pub(crate) fn replace(
         &self,
         files: &IndexFiles,

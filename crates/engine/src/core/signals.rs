@@ -8,11 +8,11 @@ use std::time::Duration;
 /// idle ones.
 const OPENED_BEFORE_WAKE: usize = 64;
 
-/// Number of opened tables from which on the opening thread closes idle ones itself.
+/// If more tables were opened, the opening thread closes idle ones itself.
 const OPENED_MAX: usize = 512;
 
-/// A flag with a condition variable. A wake-up without a waiting thread is not
-/// lost.
+/// A flag with a condition variable. A wake-up that finds no thread waiting ends
+/// the next wait.
 #[derive(Default)]
 struct Wakeup {
     is_set: Mutex<bool>,
@@ -45,7 +45,8 @@ pub(crate) struct Signals {
     files: Wakeup,
     space_mutex: Mutex<()>,
     space_available: Condvar,
-    /// Tables opened since idle tables were last closed.
+    /// Tables opened since idle tables were last closed. More than
+    /// `OPENED_BEFORE_WAKE` if some of these must be flushed before they can be closed.
     opened: AtomicUsize,
 }
 
@@ -77,7 +78,7 @@ impl Signals {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Ends all background threads.
+    /// Makes the background threads end. The caller also wakes those that wait for the log.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake_flushers();
@@ -121,7 +122,8 @@ impl Signals {
         self.space_available.notify_all();
     }
 
-    /// Waits up to `timeout` for memtable space.
+    /// Waits up to `timeout` for the end of a background job, or for another event
+    /// after which memtable space may be available.
     pub(crate) fn wait_for_space(&self, timeout: Duration) {
         let mut guard = self.space_mutex.lock();
         self.space_available.wait_for(&mut guard, timeout);

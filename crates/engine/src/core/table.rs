@@ -39,7 +39,7 @@ impl Deref for OpenIndexes {
     }
 }
 
-/// One table that has handles or open files.
+/// A table in memory: it has handles or open files, or had them recently.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub id: u64,
@@ -53,15 +53,16 @@ pub(crate) struct Table {
     is_used: AtomicBool,
     /// Number of indexes that are being built.
     pub building: AtomicUsize,
-    /// One alteration at a time.
+    /// Whether an alteration is in progress; there is at most one at a time.
     pub altering: AtomicBool,
     pub counters: Arc<TableCounters>,
     /// Namespace for the locks of the table's counters. Its file id belongs to no index file.
     pub counter_locks: Arc<RangeLocks>,
     pub damaged: Arc<AtomicBool>,
     pub handles: AtomicUsize,
-    /// Why the table cannot be opened: it was opened to be salvaged. Then
-    /// `indexes` contains the index of the rows only, whose nodes may be lost.
+    /// Set while the table is open only to be salvaged: why it cannot be used. Of
+    /// its own indexes, `indexes` then contains only that of the rows, of which
+    /// nodes may be lost.
     unreadable: RwLock<Option<StorageError>>,
     /// Whether log records are retained that no salvage of the unreadable table has read.
     lacks_records: AtomicBool,
@@ -146,8 +147,9 @@ impl Table {
         indexes.is_some().then_some(OpenIndexes(indexes))
     }
 
-    /// The open indexes, unless they were opened to be salvaged. Decided by the
-    /// list itself: another thread may replace it at any time.
+    /// The open indexes, unless they were opened to be salvaged. Examines the list
+    /// itself and not `unreadable`, because another thread may replace the list
+    /// between two reads.
     pub(crate) fn readable_indexes(&self) -> Option<OpenIndexes> {
         let open = self.open_indexes()?;
         let is_salvaged = open.iter().any(|index| index.tree.is_for_salvage());
@@ -169,7 +171,7 @@ impl Table {
         // Afterwards every thread that has loaded the list owns a reference.
         let indexes = self.indexes.swap(None)?;
         let is_used = Arc::strong_count(&indexes) > 1;
-        // With the changes of a thread that has released its reference.
+        // Makes the changes visible that a thread made before it released its reference.
         fence(Ordering::Acquire);
         Some((indexes, is_used))
     }
@@ -250,8 +252,7 @@ impl Table {
         self.lacks_records.store(lacks, Ordering::Release);
     }
 
-    /// Called when all indexes were replaced by new ones: neither they nor the
-    /// table are damaged.
+    /// Called when all indexes were replaced by new ones, which are not damaged.
     pub(crate) fn replaced(&self) {
         *self.unreadable.write() = None;
         self.set_lacks_records(false);

@@ -24,7 +24,8 @@ pub(crate) const FILE_ID_COUNTER: u8 = 0;
 /// committed.
 pub(crate) const UNOWNED_FILE_COUNTER: u8 = 1;
 
-/// The table, if it has handles or open files. Locked while its files are opened or closed.
+/// The table, if it is in memory. Maintenance removes a table with neither handles nor open files.
+/// Locked while its files are opened or closed.
 pub(crate) type Slot = Arc<Mutex<Option<Arc<Table>>>>;
 
 /// The catalogue's entry of a table. Clones share it until one is changed, so
@@ -51,8 +52,8 @@ pub(crate) struct TableState {
     pub entry: SharedEntry,
     pub counters: Arc<TableCounters>,
     pub slot: Slot,
-    /// The files could not be opened in the background: the write ids that they
-    /// may contain. Holds until the table was open.
+    /// The write ids that the files may contain, if settling (`maintenance::settling`)
+    /// could not open them. `None` again when the table was open and is closed.
     pub unreadable: Option<WriteIdRange>,
 }
 
@@ -65,8 +66,8 @@ pub(crate) struct Tables {
     /// File ids below this one are never allocated again, even after a crash.
     pub reserved_files: u64,
     pub by_id: BTreeMap<u64, TableState>,
-    /// For each index file created since the engine was opened: the newest commit sequence at that
-    /// time.
+    /// For index files that older snapshots must not read: see `Index::created_at`. Kept while the
+    /// table is closed.
     pub created_at: HashMap<FileId, CommitSequence>,
     by_name: BTreeMap<String, u64>,
 }

@@ -1,6 +1,5 @@
-//! The indexes that have background work, by urgency. An index enters when it
-//! gets work and leaves when it has none, so the choice of a job costs the same
-//! with ten indexes as with thirty thousand.
+//! The indexes that have background work, by urgency. Indexes without work are
+//! not in the lists, so the choice of a job does not examine them.
 
 use super::index::Index;
 use super::work_kind::WorkKind;
@@ -22,7 +21,8 @@ fn rank(due_bytes: u64, pressure: f64) -> u64 {
     }
 }
 
-/// The place of an index in the order of one kind: its bytes, and its file.
+/// The place of an index in the order of one kind of work: its frozen bytes or
+/// its rank, and its file.
 pub(crate) type Place = (u64, FileId);
 
 #[derive(Debug)]
@@ -31,11 +31,11 @@ struct Entry {
     index: Weak<Index>,
     frozen: u64,
     due: u64,
-    /// The same, unless merges have failed: then zero.
+    /// `due`, or zero if the last merge has failed.
     mergeable: u64,
     /// The due bytes, or more where writers are delayed.
     rank: u64,
-    /// When flushes or merges that failed may be tried again.
+    /// When flushes that failed may be tried again; `merge_at` is the same for merges.
     flush_at: Option<Instant>,
     merge_at: Option<Instant>,
 }
@@ -45,8 +45,8 @@ struct Lists {
     entries: HashMap<FileId, Entry>,
     frozen: BTreeSet<Place>,
     due: BTreeSet<Place>,
-    /// Indexes with work that failed, by the time of the next attempt. They are
-    /// not in the list of this work.
+    /// Indexes with work that failed, by the time of the next attempt. Until then
+    /// they are not in the list of the kind of work that failed.
     resting: BTreeSet<(Instant, FileId)>,
     /// Indexes to compact without waiting for idle time.
     compact_soon: HashMap<FileId, Weak<Index>>,
@@ -98,7 +98,7 @@ impl WorkQueue {
         if let Some(before) = lists.remove(file) {
             self.subtract(&before);
         }
-        // Read under the lock, so that the last update wins.
+        // Read under the lock, so that a concurrent update cannot store older values later.
         let due = index.tree.pending_work_bytes();
         let merge_at = index.attempts(WorkKind::Runs).retry_at();
         let entry = Entry {
@@ -122,7 +122,8 @@ impl WorkQueue {
             .fetch_sub(entry.mergeable, Ordering::Relaxed);
     }
 
-    /// The most urgent index below a place, or of all.
+    /// The most urgent index of those that rank below a place, or of all if
+    /// `below` is `None`.
     pub(crate) fn next(
         &self,
         kind: WorkKind,
@@ -157,7 +158,7 @@ impl WorkQueue {
         }
     }
 
-    /// Returns the indexes to the lists whose next attempt is due.
+    /// Puts indexes whose next attempt is due back into the lists.
     fn wake_rested(&self, lists: &mut Lists, now: Instant) {
         while let Some((retry_at, file)) = lists.resting.first().copied()
             && retry_at <= now
@@ -200,8 +201,8 @@ impl WorkQueue {
         }
     }
 
-    /// The error that keeps all frozen memtables from being flushed, if there
-    /// are any and the last flush of each has failed.
+    /// If every index with frozen memtables waits after a failed flush: the
+    /// error of one of them.
     pub(crate) fn flush_error(&self) -> Option<StorageError> {
         let lists = self.lists.lock();
         if !lists.frozen.is_empty() {
@@ -252,7 +253,7 @@ impl WorkQueue {
     }
 
     /// Removes indexes from all lists if `condition` holds. No thread can get a
-    /// reference from a list while it is evaluated.
+    /// reference from a list while the condition is evaluated.
     pub(crate) fn remove_if(
         &self,
         indexes: &[Arc<Index>],

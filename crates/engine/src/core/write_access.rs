@@ -14,7 +14,8 @@ pub(crate) struct WriteAccess {
 
 impl WriteAccess {
     /// Whether a write needs no further check. Called under a write guard of the
-    /// tree, so that it is false after a refusal has waited for the guards.
+    /// tree, so that no write sees `true` after the thread that refuses writes has
+    /// waited for the guards.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)
@@ -25,7 +26,7 @@ impl WriteAccess {
         self.refusal.lock().clone()
     }
 
-    /// Accepts writes from now on, unless they are refused: then the reason.
+    /// Accepts writes from now on. If they are refused, returns the reason.
     pub(crate) fn open(&self) -> Result<(), StorageError> {
         let refusal = self.refusal.lock();
         if let Some(cause) = &*refusal {
@@ -45,7 +46,7 @@ impl WriteAccess {
         was_accepting
     }
 
-    /// Ends a refusal.
+    /// Ends a refusal. The next write calls [`WriteAccess::open`].
     pub(crate) fn allow(&self) {
         *self.refusal.lock() = None;
     }

@@ -1,8 +1,8 @@
 //! The indexes that were written since they were opened.
 //!
-//! Background work uses only this list: all other indexes have empty memtables
-//! and need no checkpoint. It is in the order of files, so that work on all
-//! indexes can be done in steps.
+//! All other indexes have empty memtables and need no checkpoint, so flushes and
+//! rounds of checkpoints examine only this list. It is in the order of file ids,
+//! so that a pass over it can be done in steps.
 
 use super::index::Index;
 use super::work::WorkQueue;
@@ -85,8 +85,9 @@ impl WrittenIndexes {
     }
 
     /// Removes the indexes of a table to be closed from all lists, unless a job
-    /// or a cursor still refers to one of them: it would use a second tree on
-    /// the same file. No thread can get a reference from a list during the call.
+    /// or a cursor still refers to one of them: if the table was opened again, two
+    /// trees would use the same file. No thread can get a reference from a list
+    /// during the call.
     pub(crate) fn remove_unused(&self, work: &WorkQueue, closed: &[Arc<Index>]) -> bool {
         let mut written = self.0.write();
         let in_list = |index: &Arc<Index>| usize::from(index.registered.load(Ordering::Acquire));

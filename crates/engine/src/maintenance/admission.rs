@@ -34,12 +34,12 @@ use teak_tree::MemtableUse;
 /// Largest memtable, in bytes.
 pub(crate) const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 
-/// Longest time that a writer is stopped because of aborted ids. The ids may be
-/// registered until its own transaction has ended, too.
+/// Longest time that a writer is stopped because of aborted ids. A longer stop may
+/// be useless: the ids may be needed until the writer's own transaction has ended.
 const ABORTED_STOP_MAX: Duration = Duration::from_secs(10);
 
-/// Freezes memtables that are too large, and wakes the flushers. Those of a table
-/// that is being made whole are left to the thread that does it.
+/// Freezes memtables that are too large, and wakes the flushers. Skips memtables of
+/// a table that is being made whole: the thread that does this flushes them.
 pub(crate) fn freeze_large(context: FlushContext<'_>) {
     let mut skipped = None;
     loop {
@@ -95,13 +95,14 @@ fn is_logged(indexes: &[Arc<Index>]) -> bool {
 }
 
 /// Admits a writer to the table of `indexes`. `timeout` limits the wait for
-/// readers that keep the memory of flushed memtables. `has_written`: the
-/// transaction has written before.
+/// readers that keep the memory of flushed memtables, and that for fewer aborted
+/// ids. `has_written`: the transaction has written before.
 ///
 /// # Errors
-/// `Wait(Interrupted)`; `Wait(Timeout)` when readers keep the memory;
-/// the error that keeps the table from being flushed or merged; `LogFull`;
-/// `Internal` when the engine is closing.
+/// `Wait(Interrupted)`; `Wait(Timeout)` when readers keep the memory, or too many
+/// aborted ids remain; the error that keeps the table from being flushed or
+/// merged, or another table on a full disk; `LogFull`; `Internal` when the engine
+/// is closing.
 pub(crate) fn admit(
     context: FlushContext<'_>,
     transaction: &TransactionHandle,
@@ -266,7 +267,7 @@ impl Bounded for MergeBound<'_> {
     }
 }
 
-/// The number of aborted ids.
+/// The number of ranges of aborted write ids.
 struct AbortedBound<'a> {
     context: FlushContext<'a>,
     give_up: Instant,

@@ -22,8 +22,8 @@ use teak_write_ahead_log::WriteAheadLog;
 /// Tables that are copied without releasing the mutex of their list.
 const TABLES_AT_ONCE: usize = 256;
 
-/// The open indexes of a table, unless it was opened to be salvaged: then the
-/// catalogue's entry is better than what is left of its trees.
+/// The open indexes of a table, unless it was opened to be salvaged: its trees then
+/// lack parts, so the values in the catalogue's entry are better.
 fn readable(open: &Option<Arc<Table>>) -> Option<OpenIndexes> {
     open.as_ref().and_then(|table| table.readable_indexes())
 }
@@ -126,8 +126,8 @@ impl CatalogueContext<'_> {
 
     /// Writes the catalogue of a checkpoint and trims the log, unless less than
     /// `trimmed_min` bytes of it can be trimmed. `end` is the log's end when the
-    /// round of checkpoints began. Tables may change while it is written: their
-    /// log records are retained.
+    /// round of checkpoints began. Tables may change while the catalogue is written:
+    /// the records of these changes are not trimmed.
     pub(super) fn write_checkpoint(
         &self,
         end: Lsn,
@@ -145,7 +145,8 @@ impl CatalogueContext<'_> {
         let catalogue = self.capture(replay_from, closing);
         drop(changes);
         self.write(&catalogue)?;
-        // Under the mutex: a later catalogue must not need what is trimmed below.
+        // Stored before the mutex is released, so that no later catalogue has an older
+        // position: the log before this one is trimmed below.
         self.replay_from.store(replay_from.0, Ordering::Release);
         drop(writes);
         if let Err(error) = self.log.trim(replay_from) {
@@ -201,8 +202,8 @@ impl CatalogueContext<'_> {
         }
     }
 
-    /// The position from which recovery needs the log, at most `end`: the minimum of the commits in
-    /// progress and of the index files.
+    /// The position from which recovery needs the log, at most `end`: the oldest one that a commit
+    /// in progress or an index file needs.
     fn log_needed_from(&self, end: Lsn) -> Lsn {
         let floor = self.transactions.commit_floor();
         let mut needed = floor.map_or(end, |floor| floor.min(end));
@@ -219,9 +220,9 @@ impl CatalogueContext<'_> {
         needed.max(Lsn(self.replay_from.load(Ordering::Acquire)))
     }
 
-    /// The tables whose ids are less than `end`. Holds the mutex of the list for a
-    /// few at a time: statements need it. The caller locks their slots one at a
-    /// time, without that mutex.
+    /// The tables whose ids are less than `end`. Releases the mutex of the list after
+    /// every `TABLES_AT_ONCE` tables, because statements need it. The caller locks the
+    /// slots one at a time, without that mutex.
     fn table_slots(&self, end: u64) -> Vec<(u64, Arc<TableCounters>, Slot)> {
         let mut slots = Vec::new();
         let mut last = None;
@@ -240,10 +241,10 @@ impl CatalogueContext<'_> {
         }
     }
 
-    /// The id below which no index contains an unsettled write, also after a
-    /// crash, and no transaction can write, except the indexes of tables whose log
-    /// records are retained or whose files cannot be opened; and the ids that these
-    /// may contain.
+    /// The aborted ids that may be forgotten: those below the first value, except those
+    /// in the second. The second contains the ids in tables whose log records are
+    /// retained or whose files cannot be opened. No other index contains an unsettled
+    /// id below the first value, not even after a crash, and all ids below it have ended.
     pub(super) fn forgettable(&self) -> (WriteId, WriteIdRanges) {
         let mut oldest = self.transactions.ids().settled_below();
         let mut retained = Vec::new();

@@ -1,10 +1,11 @@
 //! Checkpoints, and the maintenance pass that decides when one is due.
 //!
-//! A round of checkpoints writes the changes in the log to index files, writes
-//! the catalogue, and trims the log. Recovery relies on this order:
+//! A round of checkpoints makes changes durable in index files, so that recovery
+//! does not need their log records, writes the catalogue, and trims the log.
+//! Recovery relies on this order:
 //! 1. Read the log's end.
-//! 2. Checkpoint indexes (see `checkpoint_round`). This makes their content
-//!    durable, and before it the log up to that content.
+//! 2. Checkpoint indexes (see `checkpoint_round`). This syncs first the log, and
+//!    then the index files.
 //! 3. Capture the catalogue: the active and aborted ids, and the position from
 //!    which each index, and each transaction that is committing, still needs the
 //!    log. No position is later than that of 1.
@@ -82,7 +83,8 @@ impl<'a> From<&'a EngineCore> for CheckpointContext<'a> {
 }
 
 impl CheckpointContext<'_> {
-    /// Flushes all memtables and checkpoints all indexes.
+    /// Flushes all memtables and checkpoints all changed indexes, except those of
+    /// temporary tables.
     ///
     /// # Errors
     /// The first error of an index, after the others have been checkpointed;
@@ -94,9 +96,11 @@ impl CheckpointContext<'_> {
         failed.map_or(Ok(()), |error| Err(EngineError::Storage(error)))
     }
 
-    /// One maintenance pass: closes idle tables, and checkpoints when that is
-    /// due or `forced`. A round is due when its period is over and something
-    /// changed, when the log has grown, or when idle tables must be flushed.
+    /// One maintenance pass: releases memory, settles write ids, closes idle tables,
+    /// updates the read-only tables, and makes a round of checkpoints when one is due
+    /// or `forced`. A round is due when its period is over and something changed,
+    /// when the log is long and has grown, when it stops a writer, or when idle
+    /// tables must be flushed.
     ///
     /// # Errors
     /// Those of the log and the catalogue; if `forced`, also the first error of
@@ -220,7 +224,7 @@ impl CheckpointContext<'_> {
             if has_changed() {
                 return Some(Scope::Period);
             }
-            // Looks at all indexes once per period.
+            // All indexes are examined at most once per period.
             state.last_period = Instant::now();
         }
         let replay_from = self.catalogue.replay_from.load(Ordering::Acquire);
@@ -243,7 +247,7 @@ impl CheckpointContext<'_> {
     ) -> EngineResult<Option<StorageError>> {
         self.flush.transactions.prune();
         let end = self.flush.log.end();
-        // Memtables with older log records are flushed, so that it is trimmed.
+        // Memtables with log records before `keep` are flushed, so that these can be trimmed.
         let keep = Lsn(end.0.saturating_sub(self.options.log_bytes_max / 8));
         let planned = plan(&self.flush, scope, keep, &unflushed);
         drop(unflushed);
@@ -300,7 +304,7 @@ impl CheckpointContext<'_> {
     }
 
     /// Reports how much of the log was trimmed since `from`. Returns the progress
-    /// until now.
+    /// now, for the next report.
     fn report_trim(&self, from: TrimProgress) -> TrimProgress {
         let now = self.trim_progress();
         let log = self.flush.log.log_use();
@@ -310,8 +314,8 @@ impl CheckpointContext<'_> {
     }
 
     /// Removes aborted ids that no file contains, in two passes. A reader of an
-    /// old version of a tree may still find them, so every transaction that was
-    /// running when the files stopped containing them must have ended.
+    /// old version of a tree may still find entries with these ids, so every
+    /// transaction that is running at the first pass must have ended at the second.
     fn forget_aborted(&self, state: &mut MaintenanceState) {
         let transactions = self.flush.transactions;
         if let Some(forget) = state.forget.take() {

@@ -19,14 +19,14 @@ fn capture(
     if index.is_dropped() {
         return Ok(None);
     }
-    // No other checkpoint of the index is in progress, so its last captured state is
-    // durable, or the tree still needs a checkpoint.
+    // During this turn no other checkpoint of the index is in progress. So its last captured
+    // state is durable, or the tree still needs a checkpoint.
     let turn = index.tree.begin_checkpoint();
     if !index.tree.needs_checkpoint() {
         return Ok(None);
     }
-    // Before the capture: writes that the file may contain from now on are
-    // settled by then, or are not older than this.
+    // Read before the capture: a flush between the two settles the ids below
+    // `settled`, so the captured state has no unsettled id older than `oldest`.
     let settled = context.transactions.ids().settled_below();
     let oldest = index
         .tree
@@ -36,9 +36,9 @@ fn capture(
     Ok(Some(Box::new(turn.capture()?)))
 }
 
-/// Makes a captured state durable. The whole log was synced after the capture,
-/// not only up to the entries' position: merges settle committed writes, and
-/// their commit records may be later.
+/// Makes a captured state durable. Unless the table is temporary, the whole log was
+/// synced after the capture, and not only up to the position of the entries:
+/// merges settle committed writes, whose commit records may be later.
 fn commit(index: &Index, mut checkpoint: Box<TreeCheckpoint>) -> StorageResult<()> {
     checkpoint.commit()?;
     index.contains_from(checkpoint.write_id_range().map(|(oldest, _)| oldest));
@@ -63,8 +63,8 @@ impl FlushContext<'_> {
         outcome.map_err(EngineError::Storage)
     }
 
-    /// Helps the thread that makes a round of checkpoints. Returns false when it
-    /// needs no help.
+    /// Runs a step for the thread that makes a round of checkpoints. Returns false
+    /// if there is no step to run.
     pub(super) fn help_checkpoint(&self) -> bool {
         let step = self.checkpoints.take_to_help();
         step.map(|step| self.run_checkpoint_step(step)).is_some()

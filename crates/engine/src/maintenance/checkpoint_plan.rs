@@ -30,9 +30,9 @@ pub(super) enum Scope {
     Due,
     /// Also some of the others that have changed.
     Period,
-    /// All that have changed.
+    /// All whose trees have changed.
     Changed,
-    /// All; every memtable is flushed before.
+    /// All that have changed; every memtable is flushed first.
     All,
 }
 
@@ -84,7 +84,7 @@ impl Candidate {
         }
     }
 
-    /// The log before `keep` should be trimmed.
+    /// Whether a round writes the index. The log before `keep` should be trimmed.
     fn choose(&self, scope: Scope, keep: Lsn) -> Choice {
         let is_old = |lsn: Option<Lsn>| lsn.is_some_and(|lsn| lsn < keep);
         let everything = self.wanted || scope == Scope::All;
@@ -103,10 +103,10 @@ impl Candidate {
     }
 }
 
-/// Chooses the indexes of a round, the oldest first, so that the log is trimmed
-/// while the round is running. `keep` is the position from which the log may
-/// remain. Indexes that failed recently are left out of rounds in the
-/// background.
+/// Chooses the indexes of a round, the oldest first, so that the log can be trimmed
+/// while the round is running. The round should make it possible to trim the log
+/// before `keep`. Rounds in the background (`Due`, `Period`) leave out indexes
+/// whose checkpoints failed recently.
 pub(super) fn plan(
     context: &FlushContext<'_>,
     scope: Scope,

@@ -1,17 +1,17 @@
 //! A round of checkpoints: many indexes, in batches, the oldest first.
 //!
 //! For each batch:
-//! 1. Freeze the memtables that must be flushed, and wait for exactly these.
-//!    Memtables that are frozen later are left to the next round, so a round
-//!    ends however fast others write.
-//! 2. Capture the trees.
+//! 1. Freeze the memtables that must be flushed, and wait until they and those
+//!    frozen before are flushed. Memtables that are frozen later are left to the
+//!    next round, so a round ends however fast others write.
+//! 2. Capture the trees and write their nodes.
 //! 3. Sync the log once.
 //! 4. Write and sync the index files. Flusher threads help in 2 and 4.
-//! 5. If the log can be trimmed by a part worth the work: write the catalogue
-//!    and trim the log.
+//! 5. If enough of the log can be trimmed: write the catalogue and trim the log
+//!    (in `checkpoint`).
 //!
-//! An index that fails is tried again later. It retains its part of the log; the
-//! others are not affected.
+//! An index that fails is tried again later. The log is kept from the oldest
+//! record that it needs; other indexes are not affected.
 
 use super::checkpoint_plan::{Planned, Scope};
 use super::flusher::{FlushContext, FlushTargets};

@@ -1,9 +1,9 @@
 //! Delays of writers while background work is behind.
 //!
-//! Every quantity that writers increase and background work reduces is
-//! [`Bounded`]. It has a trigger, from which writers are slowed to the measured
-//! speed of the background work, and a bound, at which they stop until work is
-//! done. [`delay_for`] does both, for all quantities in the same way.
+//! A quantity that writers increase and background work reduces implements
+//! [`Bounded`]. It has a trigger, from which writers are slowed to about the
+//! measured speed of the background work, and a bound, at which they stop until
+//! work is done. [`delay_for`] does both.
 
 use super::flusher::FlushContext;
 use crate::core::delays::DelayCause;
@@ -45,7 +45,7 @@ pub(crate) trait Bounded {
     /// quantity.
     fn failure(&self) -> Option<EngineError>;
 
-    /// Called when the writer stops for the first time.
+    /// Called when the writer stops for the first time in this delay.
     fn stops(&self) {}
 
     /// Called at the end of the delay.
@@ -115,8 +115,9 @@ pub(crate) fn delay_for(
     outcome
 }
 
-/// Whether another attempt of the background work runs, after an error of a full
-/// disk. The first call starts it.
+/// Whether a writer should wait instead of failing with `error`: the disk was full,
+/// and another attempt of the background work may succeed. The first call allows
+/// this attempt; after [`RETRY_WAIT`] the writer fails.
 fn is_retried(
     context: FlushContext<'_>,
     error: &EngineError,

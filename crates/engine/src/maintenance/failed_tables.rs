@@ -2,24 +2,24 @@
 //! affect others.
 //!
 //! An index that cannot be flushed or checkpointed needs more and more of the
-//! log. Its table refuses writes from the moment when
-//! - its file accepts no checkpoint until it is opened again, because a sync has
+//! log. When a flush or checkpoint of an index has failed, maintenance makes its
+//! table refuse writes if
+//! - the file accepts no checkpoint until it is opened again, because a sync has
 //!   failed or its blocks contradict each other; or
-//! - a flush or checkpoint of it fails, and it needs more of the log than
-//!   [`LOG_SHARE`].
+//! - the index needs more of the log than [`LOG_SHARE`].
 //!
 //! The next round of checkpoints retains the table's log records in a file of
 //! their own, so that the log is trimmed: see `retained::read_only`.
 //!
-//! In the second case flushes and checkpoints are tried again. Writes are accepted
-//! when none of the table's indexes fails any more. If records are retained,
-//! the index files must contain all of them before, and the catalogue must say that
-//! they are needed no more. In the first case the table must be repaired or
-//! truncated, or the engine opened again.
+//! In the second case flushes and checkpoints are tried again. The table accepts
+//! writes again when none of its indexes fails any more. If records are retained,
+//! the index files must contain all of them first, and a catalogue without the note
+//! that they are retained must be written. In the first case the table must be
+//! repaired or truncated, or the engine opened again.
 //!
 //! A new index that an alteration is building is not part of the table yet. If it
-//! fails like that, the alteration does, and writers skip the index from then on:
-//! the log is not kept until the caller ends the alteration, which may take long.
+//! fails in one of these ways, the alteration fails, and writers skip the index from
+//! then on. So the log need not be kept for it until the caller ends the alteration.
 
 use super::catalogue_writer::CatalogueContext;
 use super::flusher::{FlushContext, FlushTargets, abandon_index};
@@ -51,15 +51,15 @@ pub(super) struct FailedTables<'a> {
     pub log_bytes_max: u64,
 }
 
-/// Whether flushes or checkpoints of an index fail.
+/// The failure of the last checkpoint or flush of an index. Failed merges do not matter.
 fn failure(index: &Index) -> Option<StorageError> {
     let checkpoint = index.checkpoint_retry.failure();
     checkpoint.or_else(|| index.attempts(WorkKind::Memtables).failure())
 }
 
 impl FailedTables<'_> {
-    /// Makes tables read-only whose files fail, and ends that for those whose files
-    /// work again.
+    /// Makes tables with failing files read-only, and lets those whose files work again
+    /// accept writes.
     pub(super) fn update(&self, read_only: &mut ReadOnlyTables) {
         read_only.tables.retain(|table| {
             let table = table.upgrade();
@@ -117,7 +117,7 @@ impl FailedTables<'_> {
         }
     }
 
-    /// Tries again to make the content of tables durable whose records are retained.
+    /// Tries again to flush and checkpoint indexes whose log records are retained.
     pub(super) fn try_again(&self, read_only: &ReadOnlyTables) {
         let now = Instant::now();
         for table in read_only.existing() {
@@ -176,17 +176,17 @@ impl FailedTables<'_> {
         Some(Arc::clone(&state.slot))
     }
 
-    /// The open table that an index file belongs to.
+    /// The table that an index file belongs to, if it is in memory.
     fn table_of(&self, file: FileId) -> Option<Arc<Table>> {
         let slot = self.slot_of(file)?;
         let open = slot.lock();
         open.clone()
     }
 
-    /// Ends the building of an index whose file fails. Returns whether the index
-    /// was being built by an alteration, which fails now.
+    /// If an alteration is building the index, whose file fails, ends this, so that
+    /// the alteration fails. Returns whether that is so.
     fn fail_build(&self, index: &Arc<Index>, cause: &StorageError) -> bool {
-        // No alteration is committed at the same time.
+        // While this mutex is held, no alteration is committed.
         let _changes = self.catalogue.table_changes.lock();
         if index.is_dropped() || self.slot_of(index.entry.file).is_some() {
             return false;
@@ -216,8 +216,8 @@ impl FailedTables<'_> {
         }
     }
 
-    /// Accepts writes of a read-only table if nothing of it fails any more. Returns whether the
-    /// table is not read-only.
+    /// Lets a read-only table accept writes again if none of its indexes fails any more. Returns
+    /// false if it remains read-only.
     fn accept_again(&self, table: &Table) -> bool {
         let Some(indexes) = table.open_indexes() else {
             return true;
@@ -239,7 +239,7 @@ impl FailedTables<'_> {
     }
 
     /// Removes the retained records of a table that refuses writes, if its files contain all of
-    /// them. Returns whether the table has none.
+    /// them. Returns whether the table has no retained records now.
     fn release_records(&self, table: &Table, indexes: &[Arc<Index>]) -> bool {
         let _changes = self.catalogue.table_changes.lock();
         let entry = entry_of(self.tables, table.id);
@@ -254,7 +254,7 @@ impl FailedTables<'_> {
             return false;
         }
         // From this catalogue on, recovery replays the log for the table. The log contains all
-        // records that follow.
+        // later records of the table.
         if let Err(error) = self.catalogue.write_without_note(table.id) {
             let text = format!("table {} remains read-only: {error}", table.name());
             self.flush.messages.warning(&text);

@@ -1,8 +1,10 @@
 //! Flush and compaction jobs of all indexes.
 //!
-//! Jobs that unblock writers run first: flushes of frozen memtables, starting with the largest,
-//! then jobs that move runs to lower levels. A job that fails leaves its tree unchanged and is
-//! retried later. The index stores the error. Writers return it if they cannot get memory.
+//! The order of jobs: first those for readers that pass many deletes; then flushes of frozen
+//! memtables, those of the index with the most frozen bytes first; then jobs that move runs to
+//! lower levels. While merges are behind, half of the flushers prefer the last kind. A job that
+//! fails leaves its tree unchanged and is retried later. The index stores the error. A writer that
+//! is stopped until the work is done returns the error.
 
 use crate::core::EngineCore;
 use crate::core::aborted_load::AbortedLoad;
@@ -84,8 +86,8 @@ impl<'a> From<&'a EngineCore> for FlushContext<'a> {
 pub(super) enum Prefer {
     /// Flush frozen memtables first: writers may wait for their memory.
     Memtables,
-    /// Move runs to lower levels first. At least one flusher does this, even if many memtables wait
-    /// to be flushed.
+    /// Move runs to lower levels first. While merges are behind, every second flusher does this,
+    /// even if many memtables wait to be flushed.
     Runs,
 }
 
@@ -151,7 +153,7 @@ impl FlushContext<'_> {
     fn claim(&self, kind: WorkKind) -> Option<(Arc<Index>, FlushJob)> {
         let now = Instant::now();
         let mut below = None;
-        // Jobs of an index may all be claimed: then the next one is tried.
+        // If all jobs of an index are claimed, the next index is tried.
         while let Some((place, index)) = self.work.next(kind, below, now) {
             let is_possible = !index.is_dropped() && index.attempts(kind).may_try(now);
             let job = match kind {
@@ -167,7 +169,7 @@ impl FlushContext<'_> {
         None
     }
 
-    /// The job of a tree whose readers pass many deletes.
+    /// Claims a job of a tree whose readers pass many deletes.
     fn reader_job(&self) -> Option<(Arc<Index>, FlushJob)> {
         let mut found = None;
         for file in self.memtables().take_slow_reads() {
@@ -181,7 +183,7 @@ impl FlushContext<'_> {
                 self.freeze(&index);
             }
             if found.is_some() {
-                // The next call takes it.
+                // The next call claims the job of this tree.
                 index.tree.repeat_reader_request();
                 continue;
             }
@@ -191,8 +193,8 @@ impl FlushContext<'_> {
         found
     }
 
-    /// Whether so many bytes are due to be moved down that half of the flushers
-    /// should do nothing else.
+    /// Whether half of the flushers should prefer merges: many bytes are due to be
+    /// moved down, or writers are delayed because of merges.
     pub(super) fn is_behind(&self) -> bool {
         self.work.mergeable_bytes() > self.budget.debt_bytes() / 2 || self.work.delays_writers()
     }
@@ -250,7 +252,7 @@ impl FlushContext<'_> {
         outcome
     }
 
-    /// Runs a job.
+    /// Runs a job without recording a failure in the index.
     pub(super) fn run_unrecorded_job(
         &self,
         index: &Arc<Index>,
@@ -363,7 +365,7 @@ pub(crate) struct FlushTargets {
 
 struct FlushTarget {
     index: Arc<Index>,
-    /// Number of memtables that must be flushed since the tree was opened.
+    /// The target is reached when the tree has flushed this many memtables since it was opened.
     count: u64,
 }
 
@@ -395,8 +397,8 @@ impl FlushTargets {
     }
 }
 
-/// Ends background work on an index that is no longer the table's, or will never
-/// be. Has no effect if it was called before.
+/// Ends background work on an index that no longer belongs to its table, or that
+/// an alteration was building and will not complete. A second call has no effect.
 pub(crate) fn abandon_index(context: FlushContext<'_>, index: &Arc<Index>) {
     if index.dropped.swap(true, Ordering::AcqRel) {
         return;

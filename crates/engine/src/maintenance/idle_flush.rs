@@ -2,10 +2,10 @@
 //! yet: those of unused tables, so that they can be closed, and those whose old
 //! write ids were settled, so that aborted ids can be forgotten.
 //!
-//! Each checkpoint of an index costs a sync of its file. Their number per second
-//! is limited, so thousands of tables with few writes do not keep the disk busy;
-//! they wait for their turn. All of a pass share one sync of the log. No catalogue
-//! is written.
+//! Each checkpoint of an index costs a sync of its file. The number of these
+//! checkpoints per second is limited, so thousands of tables with few writes do
+//! not keep the disk busy; the tables wait for their turn. All checkpoints of a
+//! pass share one sync of the log. No catalogue is written.
 
 use super::checkpoint_plan::{Planned, Scope};
 use super::checkpoint_round::BATCH_INDEXES;
@@ -75,7 +75,7 @@ impl IdleTables<'_> {
         sweep.pace.spend(flush.indexes.len(), rate);
         let mut batch: Vec<Planned> = flush.indexes.iter().map(planned).collect();
         batch.sort_by_key(|planned| planned.oldest);
-        // References keep tables open.
+        // These references would keep the tables open.
         flush.indexes.clear();
         // An index keeps its failure.
         self.flush.checkpoint_batch(&batch, Scope::Due)?;

@@ -1,14 +1,14 @@
 //! Closing the files of tables that are not used: open trees take memory and file
 //! descriptors.
 //!
-//! - When many tables were opened, those without handles are closed until a
-//!   number of them is left.
-//! - A sweep over all open tables closes those that no handle has used since the
-//!   sweep before. Their handles open them again.
+//! - When many tables were opened, tables without handles are closed until the
+//!   number of open tables is not above a limit.
+//! - A sweep over all open tables closes those that were not used since the
+//!   previous sweep. Handles of a closed table open it again when they use it.
 //!
-//! A table is closed when all its changes are in its files. While nothing is
-//! written to the log, unused tables are flushed for that, some at a time. On a
-//! busy engine they wait for their turn (`idle_flush`).
+//! A table can be closed when all its changes are in its files. While nothing is
+//! written to the log, unused tables are flushed so that they can be closed, some
+//! at a time. On a busy engine they wait for their turn (`idle_flush`).
 
 use super::flusher::FlushContext;
 use crate::core::index::Index;
@@ -37,9 +37,9 @@ const URGENT_SWEEPS: u32 = 6;
 pub(super) struct IdleTables<'a> {
     pub tables: &'a Mutex<Tables>,
     pub flush: FlushContext<'a>,
-    /// Number of tables without handles to keep open.
+    /// Tables without handles are closed while more tables than this are open.
     pub kept: usize,
-    /// Time after which a table with handles is idle.
+    /// The period of sweeps. A table that was not used between two sweeps is idle.
     pub idle_after: Duration,
 }
 
@@ -102,7 +102,7 @@ impl IdleTables<'_> {
     }
 
     /// Closes tables without handles while more than `kept` are open. Returns
-    /// how many tables must be flushed before they can be closed.
+    /// how many of them could not be closed: most must be flushed first.
     pub(super) fn close(&self) -> usize {
         let slots = self.open_slots();
         let mut excess = slots.len().saturating_sub(self.kept);
@@ -122,7 +122,7 @@ impl IdleTables<'_> {
         unflushed
     }
 
-    /// The indexes of `count` tables without handles that must be flushed and
+    /// The indexes of up to `count` tables without handles that must be flushed and
     /// checkpointed before the tables can be closed.
     pub(super) fn unflushed(&self, mut count: usize) -> Vec<Arc<Index>> {
         let mut unflushed = Vec::new();
@@ -141,8 +141,8 @@ impl IdleTables<'_> {
     }
 
     /// Continues the sweep, or begins one that is due: closes tables that were
-    /// not used since the sweep before. Those that must be flushed first are
-    /// returned, some at a time, or wait for their turn while the engine is busy.
+    /// not used since the previous sweep. Returns those that must be flushed first,
+    /// some at a time. While the engine is busy, adds them to `sweep.waiting` instead.
     pub(super) fn sweep(&self, sweep: &mut IdleSweep) -> Vec<(u64, Slot)> {
         let end = self.flush.log.end();
         if end != sweep.log_end {
@@ -193,9 +193,9 @@ impl IdleTables<'_> {
         slots.flat_map(unflushed_indexes).collect()
     }
 
-    /// Closes a table that was not used since the last call for it. Returns
-    /// whether there is nothing to flush for that: it is closed, in use, or its
-    /// files are to be made smaller.
+    /// Closes a table that was not used since the last call for it. Returns true
+    /// if the table is closed now, was used, or has a file that is to be made
+    /// smaller first. Otherwise it may have to be flushed.
     pub(super) fn close_if_unused(&self, id: u64, slot: &Slot, goal: SpaceGoal) -> bool {
         let is_used = slot
             .lock()
@@ -227,7 +227,7 @@ impl IdleTables<'_> {
         let Some((indexes, is_used)) = table.withdraw_indexes() else {
             return false;
         };
-        // An alteration may have begun, and have installed the list, since the first check.
+        // An alteration may have begun since the first check, and have installed its list.
         if is_used
             || table.altering.load(Ordering::Acquire)
             || !self.is_idle(&indexes)
@@ -239,7 +239,8 @@ impl IdleTables<'_> {
         for index in indexes.iter() {
             self.flush.counts.add_closed(index);
         }
-        // While the slot is locked: a thread that finds the table closed reads these.
+        // While the slot is locked, because a thread that finds the table closed reads these
+        // values.
         if let Some(state) = self.tables.lock().by_id.get_mut(&id) {
             for (entry, index) in state.entry.indexes.iter_mut().zip(indexes.iter()) {
                 entry.oldest_write_id = index.oldest_write_id();

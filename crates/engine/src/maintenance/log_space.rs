@@ -3,8 +3,8 @@
 //! From half of the log's bound on, writers are slowed before the first row of
 //! their transaction in a table, and each time they have written a certain number
 //! of bytes. At the stop they wait there; a writer that is already past this
-//! point waits when the log refuses its next record. It holds no latches and no
-//! guards in either case. `delay_for` does all of this.
+//! point waits when the log refuses its next record. In both cases the writer holds
+//! no latch and no guard. `delay_for` does all of this.
 
 use super::checkpoint::CheckpointContext;
 use super::delay::{Bounded, delay_for};
@@ -172,7 +172,7 @@ fn wait_for_trim<'c>(
         bound.end_stop();
         core.delays.add(DelayCause::Log, since.elapsed());
         if bound.pressure() > 0.0 {
-            // An index that fails matters only if the log is still full.
+            // The failure of an index matters only if the log is still full.
             outcome?;
         }
     }

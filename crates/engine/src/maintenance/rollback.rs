@@ -19,9 +19,9 @@ pub(crate) fn abort(context: FlushContext<'_>, transaction: Transaction) -> Writ
     aborted
 }
 
-/// Cleans up after the rollback of about `rows` rows: freezes memtables with
-/// many aborted entries and marks their indexes for compaction, which removes
-/// the entries.
+/// Cleans up after the rollback of about `rows` rows: freezes memtables that may
+/// have many aborted entries, and marks indexes that may have many for
+/// compaction, which removes them.
 pub(crate) fn clean_up(context: FlushContext<'_>, rows: u64, aborted: &WriteIdRanges) {
     let (Some(first), Some(last)) = (aborted.first(), aborted.last()) else {
         return;

@@ -1,8 +1,9 @@
 //! Settling old write ids, so that aborted ids can be forgotten while the server is busy.
 //!
-//! An aborted id is forgotten when no run contains an unsettled id up to it. Merges settle ids, but
-//! a leaf that receives no more entries is not merged, and idle compaction waits for idle time. So
-//! each maintenance pass does a limited amount of such work, in sweeps over all tables:
+//! An aborted id is forgotten when no memtable or file contains an unsettled id up to it. Merges
+//! settle ids, but a leaf that receives no more entries is not merged, and idle compaction waits
+//! for idle time. So each maintenance pass settles a limited number of runs, in sweeps over all
+//! tables:
 //! 1. Set the goal: the newest aborted id that is below the settled watermark.
 //! 2. In each pass examine some tables. Open a closed one if its files contain unsettled ids up to
 //!    the goal.
@@ -13,8 +14,8 @@
 //!
 //! While many aborted ids are registered, each pass does more of 2 and 3, and there is no pause.
 //!
-//! A closed table that cannot be opened retains only the ids that its files may contain: those that
-//! were in use before the first attempt. Other ids are forgotten.
+//! If a closed table cannot be opened, only the ids that its files may contain remain registered
+//! because of it: those that were allocated before the first attempt to open it.
 
 use super::flusher::FlushContext;
 use crate::core::files::IndexFiles;
@@ -33,10 +34,10 @@ use teak_tree::JobKind;
 /// Tables that one pass examines.
 const EXAMINED_MAX: usize = 512;
 
-/// Runs marked in one pass.
+/// Runs marked in one pass, if the time for merges is over before.
 const MARKS_MAX: u32 = 64;
 
-/// Passes without work between two sweeps.
+/// Passes that are skipped between two sweeps.
 const PAUSE_PASSES: u32 = 10;
 
 /// What one pass may do.
@@ -45,7 +46,7 @@ struct Limits {
     opened: usize,
     /// Memtables to freeze.
     frozen: usize,
-    /// Time after which no further merge begins.
+    /// Time after which the pass ends with its next merge, or its next failed job.
     merging: Duration,
 }
 
@@ -78,8 +79,8 @@ enum Examined {
 }
 
 impl Settling<'_> {
-    /// The work of one maintenance pass. An engine without threads does not pause. Returns whether
-    /// the pass has ended a sweep.
+    /// Does the settling work of one maintenance pass. An engine without threads does not pause
+    /// between sweeps. Returns whether the pass has ended a sweep.
     pub(super) fn run_pass(&self, state: &mut SettlingState) -> bool {
         let must_hurry = self.flush.aborted.must_hurry(self.flush.transactions);
         if !state.is_sweeping {
@@ -230,7 +231,7 @@ impl Settling<'_> {
         Some(table)
     }
 
-    /// Runs jobs on the indexes in the list. Returns false when this pass has done enough.
+    /// Runs jobs on the indexes in `state.indexes`. Returns false when this pass has done enough.
     fn run_jobs(
         &self,
         state: &mut SettlingState,
@@ -280,9 +281,9 @@ impl Settling<'_> {
 
 /// What [`Settling::examine_next`] found.
 enum Next {
-    /// Indexes, in the list.
+    /// Indexes with old ids, which are in `SettlingState::indexes` now.
     Found,
-    /// This pass has examined enough.
+    /// This pass has examined enough tables, or may open no more.
     Later,
     /// All tables were examined.
     End,

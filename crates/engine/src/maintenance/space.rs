@@ -6,7 +6,7 @@
 //!   are moved to holes, at a limited rate.
 //! - Idle: after a time without writes, and when trees are merged, the files of
 //!   all written indexes are made smaller, one after the other. Closing the
-//!   engine does the same.
+//!   engine does the same, up to a limit of moved bytes.
 //!
 //! A checkpoint of a single index needs neither a catalogue nor a trimmed log:
 //! recovery accepts files that are newer than the catalogue.
@@ -132,7 +132,7 @@ impl FlushContext<'_> {
     /// `may_continue` is called between two steps; if it returns false, the work ends.
     ///
     /// # Errors
-    /// Those of checkpoints and of moving; the tree is unchanged.
+    /// Those of checkpoints and of moving. The failed step leaves the tree unchanged.
     pub(super) fn reclaim_space(
         &self,
         index: &Arc<Index>,
@@ -277,7 +277,8 @@ impl FlushContext<'_> {
 struct Sweep {
     /// The file that was examined last.
     last: Option<FileId>,
-    /// A file is larger than the idle goal and can be made smaller.
+    /// A file needs another pass: its index was not fully merged, or the work on it
+    /// was interrupted, failed, or could not be tried.
     has_work: bool,
 }
 
@@ -291,7 +292,7 @@ pub(super) struct SpaceKeeper {
     /// The log's end at the beginning of the last idle time.
     idle_at: Lsn,
     sweep: Sweep,
-    /// When moving blocks of these files did not help.
+    /// When the work on these files last did not help or failed.
     stuck: HashMap<FileId, Instant>,
     busy: Pace,
     idle: Pace,
@@ -360,7 +361,8 @@ impl SpaceKeeper {
         }
     }
 
-    /// Returns false when the work was interrupted, failed, or may not be tried now.
+    /// Makes one file smaller. Returns false when the work was interrupted, failed, or
+    /// may not be tried now.
     fn reclaim(
         &mut self,
         context: &FlushContext<'_>,

@@ -102,7 +102,8 @@ fn flusher(context: FlushContext<'_>, number: usize) {
         if context.help_checkpoint() {
             continue;
         }
-        // Every other flusher, or a single one every other time.
+        // While merges are behind, every second flusher prefers runs. A single flusher does so
+        // every second time.
         turn += usize::from(signals.flusher_count() == 1);
         let prefer = if turn % 2 == 1 && context.is_behind() {
             Prefer::Runs
@@ -132,7 +133,7 @@ fn log_writer(log: &WriteAheadLog, policy: &LogSyncPolicy, signals: &Signals, me
         let pending = log.wait_for_pending(rest);
         let is_due = !period.is_zero() && synced.elapsed() >= period;
         let outcome = if log.unsynced_bytes() >= UNSYNCED_BYTES_MAX {
-            // No commit, and no change of segments, has more to sync.
+            // Bounds the bytes that a later commit, or a change of segments, has to sync.
             log.sync(log.end())
         } else if is_due && policy.take_deferred() {
             synced = Instant::now();

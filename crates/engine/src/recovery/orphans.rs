@@ -7,8 +7,9 @@
 //!   log says that it was dropped, or was being built by an interrupted ALTER.
 //!
 //! Any other file may be all that is left of a table, for example if an older
-//! catalogue was restored. It is moved to the directory `#teak_orphans`, below
-//! the name of its own directory. If that is in another file system, it remains.
+//! catalogue was restored. It is moved to the directory `#teak_orphans`, into a
+//! directory with the name of the one that it was in. A file that cannot be moved,
+//! for example because it is in another file system, remains where it is.
 
 use crate::core::EngineCore;
 use crate::core::file_search::{index_directories, index_files};
@@ -63,7 +64,7 @@ pub(super) fn settle_orphans(core: &EngineCore) -> EngineResult<()> {
         changed.extend(path.parent().map(Path::to_path_buf));
     }
     if !unowned.is_empty() {
-        // Files that are not here may have been removed before, and not durably.
+        // Listed files that were not found may have been removed before, and not durably.
         let directories = index_directories(disk, root, known.iter())?;
         changed.extend(
             directories

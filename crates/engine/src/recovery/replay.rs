@@ -46,14 +46,15 @@ pub(super) struct Replay {
     pub tables: Tables,
     /// Table changes before this position are in the catalogue.
     tables_lsn: Lsn,
-    /// By file; `None` for files that belong to no table or cannot be opened.
+    /// By file; `None` for files whose records are skipped: they belong to no table, are missing,
+    /// or belong to an unavailable table.
     pub(super) indexes: HashMap<FileId, Option<Arc<Index>>>,
     pub written: Vec<Arc<Index>>,
     /// The paths of all index files, if a search was necessary.
     pub(super) paths: Option<HashMap<FileId, PathBuf>>,
     /// Writes of prepared transactions by XID, including those that have ended since.
     prepared: BTreeMap<Vec<u8>, Arc<WriteIdRanges>>,
-    /// Write ids of records that were not read yet.
+    /// Parts of the write ids of records that were not read yet.
     parts: FoundParts,
     /// Tables with a missing file, and its path.
     pub(super) missing: BTreeMap<u64, PathBuf>,
@@ -65,9 +66,10 @@ pub(super) struct Replay {
     workers: Option<Workers>,
     /// Tables whose files could not be used, and the reason.
     pub(super) unavailable: BTreeMap<u64, StorageError>,
-    /// Repaired tables whose retained records are needed no more.
+    /// Tables with retained records that are no longer needed, because a repair has replaced all
+    /// files.
     pub(super) repaired: BTreeSet<u64>,
-    /// Tables whose retained records are needed no more, because all files were replaced otherwise.
+    /// The same for tables whose files TRUNCATE or an alteration that is no repair has replaced.
     pub(super) replaced: BTreeSet<u64>,
 }
 
@@ -348,7 +350,9 @@ impl Replay {
         used
     }
 
-    /// Flushes the largest memtables while they take more than half the quota.
+    /// Freezes the largest memtables while active ones take more than half of the quota, and
+    /// flushes them on this thread or lets the flushing threads do it. Waits while all exceed the
+    /// quota.
     fn limit_memory(&mut self, lsn: Lsn) -> StorageResult<()> {
         // After this record and before the next.
         let boundary = Lsn(lsn.0 + 1);
@@ -411,7 +415,7 @@ impl Replay {
                 return Ok(());
             }
             match workers.flushing.wait_for_job() {
-                // As without threads.
+                // As in `flush`: continues on a full disk while memory suffices.
                 Some(_) if self.fits_in_memory() => return Ok(()),
                 Some(error) => return Err(error),
                 None => {}

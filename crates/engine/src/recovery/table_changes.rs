@@ -1,4 +1,4 @@
-//! Replay of table changes: create, drop, rename, truncate, and counters.
+//! Replay of table changes: create, drop, rename, truncate, alter, and counters.
 
 use super::replay::{Replay, malformed};
 use crate::catalogue::{
@@ -121,7 +121,7 @@ impl Replay {
         states.find(has_file).map(|state| state.entry.id)
     }
 
-    /// Skips the log records of some files from here on.
+    /// Makes the replay skip all later log records of some files.
     pub(super) fn forget_files(&mut self, indexes: &[IndexEntry]) {
         for index in indexes {
             if let Some(Some(index)) = self.indexes.insert(index.file, None) {
@@ -131,7 +131,7 @@ impl Replay {
         self.written.retain(|index| !index.is_dropped());
     }
 
-    /// Renames files that still have their old names.
+    /// Renames a table, and its files that still have their old names.
     fn rename(&mut self, id: u64, name: String, paths: Vec<PathBuf>) -> EngineResult<()> {
         let Some(state) = self.tables.by_id.get(&id) else {
             return Ok(());

@@ -1,7 +1,8 @@
 //! Copies the log records of some tables out of the log, one file for each table.
 //!
-//! Rolled back writes are left out. Those of active and prepared transactions
-//! keep their write ids, and so get whatever outcome the transaction gets.
+//! Writes that are rolled back when they are copied are left out. The records store
+//! write ids, so writes of active and prepared transactions get the outcome of their
+//! transaction.
 
 use super::file::RetainedWriter;
 use crate::catalogue::RetainedIds;
@@ -58,7 +59,7 @@ struct Collector<'a> {
     buffered: usize,
 }
 
-/// Called for each log record.
+/// Called with each log record and its position.
 type Visit<'a> = dyn FnMut(Lsn, Record<'_>) -> StorageResult<()> + 'a;
 
 /// Where copies are written, and the status of write ids.
@@ -73,7 +74,7 @@ impl CopyContext<'_> {
     /// in order.
     ///
     /// # Errors
-    /// Those of `read`; `NoSpace`, `Io`. Some files may exist then.
+    /// Those of `read`; `NoSpace`, `Io`. After an error some of the files may exist.
     pub(super) fn copy(
         &self,
         wanted: &[Wanted],
@@ -118,8 +119,8 @@ impl CopyContext<'_> {
 }
 
 /// Writes the log records of the `unavailable` tables to files of their own at the end of recovery,
-/// when the outcome of every write is known, and notes in their catalogue entries that they are
-/// retained. Nothing was appended to the log yet.
+/// when every write is committed, aborted or prepared, and notes in their catalogue entries that
+/// they are retained. Called before anything is appended to the log.
 ///
 /// # Errors
 /// Those of reading the log; `NoSpace`, `Io`.
@@ -210,7 +211,7 @@ impl Collector<'_> {
         let Some(table) = self.tables.get_mut(table) else {
             return Ok(());
         };
-        // The index files may contain rolled back writes, too.
+        // Also for a rolled back write, because the index files may contain it.
         table.oldest = table.oldest.min(write_id);
         if self.ids.status(write_id) == WriteStatus::Aborted {
             return Ok(());

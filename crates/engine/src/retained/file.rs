@@ -97,8 +97,8 @@ impl Header {
     }
 }
 
-/// The checksum of a batch. It covers the place, so that no other batch is taken
-/// for it.
+/// The checksum of a batch. It covers the instance, the table and the offset, so that
+/// a batch at another place is not accepted.
 fn batch_checksum(instance: u64, table: u64, offset: u64, header: &[u8], payload: &[u8]) -> u64 {
     let mut place = Vec::with_capacity(24);
     place.put_u64(instance);
@@ -107,9 +107,10 @@ fn batch_checksum(instance: u64, table: u64, offset: u64, header: &[u8], payload
     checksum_parts(&[&place, header, payload])
 }
 
-/// Writes the retained records of a table. The file is open until it is synced: an
-/// operating system may report a failed write only to handles that were open then.
-/// Many tables may be unavailable; the engine's disk bounds the number of open files.
+/// Writes the retained records of a table. The file remains open until it is synced:
+/// an operating system may report a failed write only to handles that were open when
+/// it failed. Many tables may be unavailable; the engine's disk bounds the number of
+/// open files.
 pub(crate) struct RetainedWriter {
     file: Arc<dyn DiskFile>,
     header: Header,
@@ -228,12 +229,13 @@ pub(crate) struct UnreadRecords {
     pub cause: StorageError,
 }
 
-/// Visits the retained records of a table up to the first damaged one, if there may be any from
-/// `from` on. Returns the others.
+/// Visits the retained records of a table up to the first damaged batch, if there may be records
+/// at or after `from`. Returns the number of those that it could not visit, and why; `None` if it
+/// visited all.
 ///
 /// # Errors
-/// Those of `visit`; `Corrupt` when the file is that of another table; other errors than damage:
-/// the file may be readable later.
+/// Those of `visit`; `Corrupt` when the file is that of another table; errors that are no damage,
+/// after which the file may be readable later.
 pub(crate) fn read_undamaged(
     disk: &Arc<dyn Disk>,
     directory: &Path,
@@ -270,8 +272,8 @@ pub(crate) fn read_undamaged(
     }
 }
 
-/// Whether a file, which the catalogue does not need, may contain records of other index files than
-/// those that `is_own` accepts.
+/// Whether a file of retained records may contain records of index files that `is_own` does not
+/// accept.
 pub(crate) fn contains_others(
     disk: &Arc<dyn Disk>,
     path: &Path,
@@ -285,7 +287,7 @@ pub(crate) fn contains_others(
         }
         file.read_exact_at(&mut magic, 0)?;
         if magic == [0; MAGIC.len()] {
-            // A crash has interrupted the writer.
+            // A crash has interrupted the writer, so no catalogue refers to the file.
             return Ok(false);
         }
         let header = read_header(file.as_ref(), path)?;

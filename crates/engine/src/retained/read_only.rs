@@ -1,18 +1,18 @@
-//! Retains the log records of read-only tables while the engine is open: their
-//! files fail, and otherwise the log would be kept for them until it is full.
+//! Retains the log records of read-only tables while the engine is open. Their files
+//! fail, so the log would otherwise have to keep the records until it is full.
 //!
 //! 1. The tables refuse writes, so the log gets no more records of them.
 //! 2. Copy the records that their files lack to files of their own, see
 //!    `collect`. No lock of a table is held.
 //! 3. With table changes locked: note in their entries that the records are
 //!    retained, and in their indexes that the log is not needed for them.
-//! 4. The next catalogue contains the notes. Then the log is trimmed.
+//! 4. The next catalogue contains the notes. Then the log can be trimmed.
 //!
 //! The memtables remain, so the tables can be read. When all of a table's files
 //! work again and contain everything, a catalogue without the note is written
 //! before the table accepts writes, see `maintenance::failed_tables`. If the
-//! engine is opened before, the table is made whole as an unavailable one, see
-//! `restore`.
+//! engine is closed or crashes before that, the next open makes the table whole
+//! like an unavailable one, see `restore`.
 
 use super::collect::{Copied, CopyContext, Wanted};
 use crate::core::EngineCore;
@@ -68,11 +68,11 @@ fn files_of(indexes: &[Arc<Index>]) -> impl Iterator<Item = FileId> + '_ {
 }
 
 impl RetainContext<'_> {
-    /// Retains the records of tables that refuse writes, unless they are retained or no log is
-    /// needed for the table. The caller prevents the log from being trimmed.
+    /// Retains the records of tables that refuse writes, except tables whose records are retained
+    /// already and those that need no log. The caller prevents the log from being trimmed.
     ///
     /// # Errors
-    /// Those of the log; `NoSpace`, `Io`. Nothing has changed then.
+    /// Those of the log; `NoSpace`, `Io`. After an error no table has changed.
     pub(crate) fn retain_read_only(&self, tables: &[Arc<Table>]) -> StorageResult<()> {
         let end = self.log.end();
         let (mut found, mut wanted) = (Vec::new(), Vec::new());
@@ -114,7 +114,7 @@ impl RetainContext<'_> {
         }
     }
 
-    /// The table, if its records are to be retained.
+    /// The table with its own indexes, if it refuses writes and its records are not retained yet.
     fn read_only<'t>(&self, table: &'t Arc<Table>) -> Option<ReadOnly<'t>> {
         let entry = entry_of(self.tables, table.id)?;
         if entry.retained.is_some() {
@@ -144,7 +144,7 @@ impl RetainContext<'_> {
         context.copy(wanted, end, |visit| self.log.read_between(from, end, visit))
     }
 
-    /// Step 3. If the table has been changed since step 1, the copy is removed.
+    /// Step 3. If the table's indexes were replaced since step 1, removes the copy.
     fn note(&self, read_only: &ReadOnly<'_>, copied: &Copied) {
         let id = copied.table;
         let _changes = self.table_changes.lock();
@@ -180,8 +180,8 @@ impl RetainContext<'_> {
         self.files.messages.note(&text);
     }
 
-    /// Removes a file that no catalogue needs. If that fails, it is removed when it is written
-    /// again, or the engine opened.
+    /// Removes a file that no catalogue needs. If that fails, the file is removed before it is
+    /// written again, or when the engine is opened next.
     fn discard(&self, table: u64) {
         let path = retained_path(&self.files.directory, table);
         let _ = self.files.disk.remove(&path);

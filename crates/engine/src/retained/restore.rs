@@ -3,8 +3,9 @@
 //! On the thread that opens the table:
 //! 1. Open its files, verify the retained records, and insert those that the
 //!    files do not contain.
-//! 2. Flush everything, checkpoint the indexes, and close the files. From then on
-//!    their superblocks say that they contain all of the log that was searched.
+//! 2. Flush everything, checkpoint the indexes, and close the files. Their
+//!    superblocks then say that they contain everything up to the position up to
+//!    which the log was searched.
 //! 3. Write a catalogue in which the table is whole.
 //! 4. Allow the table to be opened, and remove the retained file.
 //!
@@ -36,9 +37,9 @@ const TABLES_AT_ONCE: usize = 64;
 /// Tables that messages at the start of the engine name.
 const TABLES_NAMED: usize = 20;
 
-/// Makes a table whole, unless it is already. The reason why it cannot be done is
+/// Makes a table whole, unless it is already. The reason why this is not possible is
 /// in the error `TableUnavailable`, and in the error log. Ends when `interrupted` returns true; the
-/// table remains unavailable then.
+/// table then remains unavailable.
 ///
 /// # Errors
 /// `TableUnavailable`; `Interrupted`; errors of the log and of the catalogue.
@@ -100,8 +101,8 @@ pub(crate) fn restore_all(core: &EngineCore) -> EngineResult<()> {
     Ok(())
 }
 
-/// Writes to the error log why a table is unavailable, unless that was the last
-/// reason: each use of the table tries to make it whole.
+/// Writes to the error log why a table is unavailable, unless the last message about
+/// the table was the same: each use of the table tries to make it whole.
 fn report(core: &EngineCore, id: u64, error: &EngineError) {
     if matches!(error, EngineError::Storage(StorageError::Interrupted)) {
         return;
@@ -142,8 +143,8 @@ fn make_whole(
     })
 }
 
-/// Inserts the records into the files that can be read, also if others cannot: a
-/// repair uses them.
+/// Inserts the records into the files that can be opened, even if others cannot, so
+/// that a repair finds the records in these files.
 fn fill(
     core: &EngineCore,
     paths: &mut Option<HashMap<FileId, PathBuf>>,
@@ -197,7 +198,7 @@ fn fill(
     Ok(entry)
 }
 
-/// Why a table cannot be read, if what is left of it is being read now.
+/// Why a table cannot be opened, if it is open to be salvaged.
 fn salvaged(core: &EngineCore, id: u64) -> Option<StorageError> {
     let slot = slot_of(&core.tables, id)?;
     let table = slot.lock();
@@ -245,8 +246,8 @@ impl Target<'_> {
         let indexes = self.indexes.into_iter();
         let entries: Vec<IndexEntry> = indexes.map(|index| index.entry.clone()).collect();
         for entry in &entries {
-            // Opened again, because the open tree uses the space. After a failure the next
-            // checkpoint of the file truncates it.
+            // Opened again, because the first tree used the space. If the file cannot be opened
+            // now, its next checkpoint truncates it.
             if let Ok(tree) = files.open_tree(entry) {
                 tree.give_back_tail();
             }
@@ -323,9 +324,10 @@ impl Target<'_> {
     }
 }
 
-/// Flushes the frozen memtables of an index. Merges that are due run before, so
-/// that runs do not pile up; if one fails, because a leaf is damaged, only the
-/// memtables are flushed: statements that read the leaf report it.
+/// Flushes the frozen memtables of an index. Jobs that the tree considers more
+/// urgent run first, so that the number of runs is bounded. If a merge fails because
+/// a leaf is damaged, only memtables are flushed: statements that read the leaf
+/// report the damage.
 fn flush_frozen(core: &EngineCore, index: &Index) -> StorageResult<()> {
     let horizon = core.transactions.horizon();
     let mut merges = true;

@@ -104,7 +104,7 @@ fn build(disk: &Arc<dyn Disk>, input: &mut Input<'_>) -> StorageResult<()> {
     }
 }
 
-/// The number of a record's kind, or zero, which no kind has.
+/// Maps a byte to the number of a kind of record, or to zero, which no kind has.
 fn number_of(byte: u8) -> u8 {
     let numbers = Record::NUMBERS.iter().copied();
     byte % (numbers.max().unwrap_or(0) + 1)

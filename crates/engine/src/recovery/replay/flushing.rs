@@ -23,8 +23,8 @@ struct State {
     /// No job may begin.
     paused: bool,
     stopping: bool,
-    /// Set when a job failed because the disk was full. No job begins until it is
-    /// cleared, after at most about one `POLL_PERIOD`.
+    /// Set when a job failed because the disk was full. No job begins until a thread
+    /// has waited for one `POLL_PERIOD` without being woken, and clears this.
     full: Option<StorageError>,
     /// Indexes with any other failure. No more jobs of them are run.
     failed: Vec<(Arc<Index>, StorageError)>,
@@ -46,8 +46,9 @@ pub(super) struct Flushing {
 }
 
 impl Shared {
-    /// A job: of a frozen memtable, or of runs to move down while their bytes
-    /// exceed the limit. Merges below it are left to the opened engine.
+    /// A job of an index with a frozen memtable, or one that moves runs down while
+    /// the bytes of such runs exceed the limit. The remaining merges are left to the
+    /// opened engine.
     fn claim(&self, state: &State) -> Option<(Arc<Index>, FlushJob)> {
         let claim = |index: &Arc<Index>| match index.is_dropped() {
             true => None,
@@ -189,7 +190,7 @@ impl Flushing {
 
 impl Drop for Flushing {
     fn drop(&mut self) {
-        // After a failure of the replay, which is returned.
+        // Threads are left only after a failure of the replay, which the caller returns.
         let _ = self.stop();
     }
 }

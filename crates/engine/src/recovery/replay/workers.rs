@@ -2,14 +2,16 @@
 //!
 //! With threads, the reader of the log distributes the entries: all entries of
 //! one index go to one worker, in the order of the log. Workers insert them into
-//! memtables. The reader alone handles write ids and table changes; before a
-//! table change it waits until the workers have applied everything. A worker may
-//! insert an entry after the reader has seen the commit record; its id is
-//! committed then, as any reader of the entry would find it.
+//! memtables. Only the reader handles write ids and table changes; before a change
+//! of tables other than of a counter, it waits until the workers have applied
+//! everything. A worker may insert an entry after the reader has committed its
+//! write id. This is harmless: an entry stores only the id, and readers of the
+//! entry look up the status of the id.
 //!
-//! Flushing threads write frozen memtables, and merge runs when none is frozen.
-//! A memtable is frozen by its worker, between two entries of its index, so that
-//! it holds exactly the entries before a log position.
+//! Flushing threads flush frozen memtables. When none is frozen and too many bytes
+//! are due to be moved down, they merge runs. A memtable is frozen by its worker,
+//! between two entries of its index, so that it contains exactly the entries before
+//! a log position.
 
 use super::flushing::Flushing;
 use crate::core::index::Index;
@@ -55,7 +57,7 @@ impl ReplayEntry<'_> {
 
 /// An entry in a chunk. Its key and value follow those of the entry before.
 struct ChunkEntry {
-    /// In the chunk's list.
+    /// Position of the index in the chunk's list.
     index: usize,
     lsn: Lsn,
     write_id: WriteId,
@@ -225,7 +227,7 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        // After a failure of the replay, which is returned.
+        // Threads are left only after a failure of the replay, which the caller returns.
         let _ = self.join();
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub(crate) enum Waiting {
     /// Flushes of memtables; the path is that of one of the indexes.
     Flush(String),
-    /// Nodes of trees.
+    /// Captures of trees, which write nodes.
     Capture,
     /// The log.
     LogSync,

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use teak_base::StorageResult;
 use teak_write_ahead_log::{Record, WriteAheadLog};
 
-/// The list of changed counters. The next commit appends them to the log.
+/// The list of changed counters. They are appended to the log before a record or a sync that must
+/// include them, for example that of a commit.
 #[derive(Default)]
 pub(crate) struct CounterLog {
     changed: Mutex<Vec<(u64, Arc<TableCounters>)>>,

@@ -145,7 +145,7 @@ impl TableCounters {
                 }
             }
             if is_reserved {
-                // After a failure, the thread that uses up the ids tries again.
+                // If `log` has failed, the thread that finds no reserved ids left calls it again.
                 return Ok(first);
             }
             outcome?;

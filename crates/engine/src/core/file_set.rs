@@ -15,7 +15,7 @@ pub(crate) struct FileSet {
 }
 
 impl FileSet {
-    /// Adds a file. Returns whether it was not in the set.
+    /// Adds a file. Returns false if it was in the set already.
     pub(crate) fn add(&self, file: FileId) -> bool {
         let mut files = self.files.lock();
         self.has_files.store(true, Ordering::Release);

@@ -28,8 +28,8 @@ pub(crate) struct IndexFiles {
 #[derive(Default)]
 struct UnownedFiles {
     files: BTreeSet<FileId>,
-    /// Those of them that were removed, with their directories: a power loss may undo the removal
-    /// until the directory is synced.
+    /// The files of the list that were removed, with their directories: a power loss may undo the
+    /// removal until the directory is synced.
     removed: BTreeMap<FileId, PathBuf>,
 }
 
@@ -107,8 +107,8 @@ impl IndexFiles {
         self.unowned.lock().files = files;
     }
 
-    /// Makes the removal of files durable and takes them off the list. Those whose directories
-    /// cannot be synced now remain on it.
+    /// Makes the removal of files durable and takes the files off the list. Files whose directories
+    /// cannot be synced now remain on the list.
     pub(crate) fn settle_removed(&self) {
         let removed = std::mem::take(&mut self.unowned.lock().removed);
         let directories: BTreeSet<PathBuf> = removed.values().cloned().collect();

@@ -29,7 +29,7 @@ pub(crate) struct MaintenanceState {
 #[derive(Debug)]
 pub(crate) struct IdleSweep {
     pub began: Instant,
-    /// Open tables that the pass has not examined.
+    /// Open tables that this pass has not examined yet.
     pub rest: Vec<(u64, Slot)>,
     /// Whether many tables were opened since the sweep began.
     pub is_urgent: bool,
@@ -67,7 +67,7 @@ pub(crate) struct ReadOnlyTables {
 }
 
 impl ReadOnlyTables {
-    /// The tables that have not been dropped or removed from memory.
+    /// The tables that are still in memory.
     pub(crate) fn existing(&self) -> Vec<Arc<Table>> {
         self.tables.iter().filter_map(Weak::upgrade).collect()
     }

@@ -13,8 +13,8 @@ use teak_base::{FileId, StorageError};
 /// Why log records of a table are retained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetainedFor {
-    /// A file of it could not be used when the engine was opened. Without the records its content
-    /// is incomplete.
+    /// The engine was opened with retained records of the table, or a file of it could not be
+    /// used then. Without the records its content is incomplete.
     UnavailableTable,
     /// A file of it cannot be written. Its memtables contain the records, so it can be read.
     ReadOnlyTable,
@@ -31,7 +31,7 @@ struct RetainedFile {
 pub(crate) struct RetainedFiles {
     /// The tables that threads are making whole or opening to salvage them.
     pub restoring: RestoringTables,
-    /// By table.
+    /// The files, by table id.
     files: Mutex<BTreeMap<u64, RetainedFile>>,
     /// Files of unavailable tables into which all their retained records were inserted. Such a
     /// table remains unavailable while another file of it cannot be read.

@@ -27,7 +27,7 @@ pub(crate) fn index_at(indexes: &[Arc<Index>], number: IndexNumber) -> EngineRes
 }
 
 /// The open indexes of a table, for short use on one thread. The files remain
-/// open until it is dropped.
+/// open until this is dropped.
 pub(crate) struct OpenIndexes(Guard<Option<Arc<Vec<Arc<Index>>>>>);
 
 impl Deref for OpenIndexes {

@@ -21,8 +21,8 @@ impl UnloggedIds {
     /// Called before an unlogged write.
     ///
     /// # Errors
-    /// Those of the log, but only when the ids since the last record are half of
-    /// those that may be missing.
+    /// Those of the log, but only when the ids since the last record are at least
+    /// half of those that may be missing.
     #[inline]
     pub(crate) fn note(&self, log: &WriteAheadLog, id: WriteId) -> StorageResult<()> {
         let missing = id.0.saturating_sub(self.0.load(Ordering::Relaxed));

@@ -31,7 +31,7 @@ use teak_base::StorageError;
 use teak_transactions::{TransactionHandle, WaitError};
 use teak_tree::MemtableUse;
 
-/// Largest memtable, in bytes.
+/// An active memtable that is larger is frozen, in bytes.
 pub(crate) const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 
 /// Longest time that a writer is stopped because of aborted ids. A longer stop may
@@ -68,8 +68,8 @@ pub(crate) fn freeze_large(context: FlushContext<'_>) {
     }
 }
 
-/// The use of memtables as writers of these indexes see it. What cannot be flushed slows only the
-/// writers of tables whose flushes fail.
+/// The memory of memtables that decides about writers of these indexes. Memtables that cannot be
+/// flushed slow only the writers of tables whose flushes fail.
 fn memtable_use(context: FlushContext<'_>, indexes: &[Arc<Index>]) -> MemtableUse {
     let used = context.memtables().used();
     let fails = |index: &Arc<Index>| index.attempts(WorkKind::Memtables).is_failing();
@@ -101,8 +101,8 @@ fn is_logged(indexes: &[Arc<Index>]) -> bool {
 /// # Errors
 /// `Wait(Interrupted)`; `Wait(Timeout)` when readers keep the memory, or too many
 /// aborted ids remain; the error that keeps the table from being flushed or
-/// merged, or another table on a full disk; `LogFull`; `Internal` when the engine
-/// is closing.
+/// merged; `NoSpace` when a full disk keeps any table from being flushed;
+/// `LogFull`; `Internal` when the engine is closing.
 pub(crate) fn admit(
     context: FlushContext<'_>,
     transaction: &TransactionHandle,
@@ -184,7 +184,7 @@ impl Bounded for MemtableBound<'_> {
         if self.own_failure().is_some() && (own > quota / 8 || used.live() > quota / 2) {
             return 1.0;
         }
-        // In sixteenths of the quota: the trigger and the bound.
+        // The trigger and the bound, in sixteenths of the quota.
         let (trigger, bound) = match own > quota / 4 {
             true => (11, 15),
             false => (15, 16),

@@ -135,7 +135,8 @@ impl CatalogueContext<'_> {
         closing: bool,
     ) -> EngineResult<()> {
         let changes = self.table_changes.lock();
-        // In this order: a catalogue that is captured later is written later.
+        // Taken while table changes are locked, so that catalogues are written in the order in
+        // which they are captured.
         let writes = self.catalogue_writes.lock();
         let replay_from = self.log_needed_from(end);
         let before = self.replay_from.load(Ordering::Acquire);

@@ -25,8 +25,9 @@ fn capture(
     if !index.tree.needs_checkpoint() {
         return Ok(None);
     }
-    // Read before the capture: a flush between the two settles the ids below
-    // `settled`, so the captured state has no unsettled id older than `oldest`.
+    // Read before the capture, and `settled` first. An entry that is in the tree by
+    // then is in the range of ids. An entry that is inserted later has an active id,
+    // which is not below `settled`.
     let settled = context.transactions.ids().settled_below();
     let oldest = index
         .tree
@@ -83,8 +84,8 @@ impl FlushContext<'_> {
         self.checkpoints.finish(StepOutcome { index, outcome });
     }
 
-    /// Records the outcome of a checkpoint in the index. A failed one is tried
-    /// again later; the log is retained for it.
+    /// Records the outcome of a checkpoint in the index. A failed checkpoint is tried
+    /// again later; until then the log is kept for the index.
     pub(super) fn end_checkpoint(&self, index: &Index, outcome: &StorageResult<()>) {
         let path = index.entry.path.display();
         match outcome {

@@ -42,7 +42,7 @@ pub(super) struct Planned {
     pub oldest: Lsn,
     /// Whether its memtables must be flushed first.
     pub flush: bool,
-    /// Not owned: a table that is closed before its turn needs no checkpoint.
+    /// Not owned, so that the table can be closed: then the index needs no checkpoint.
     pub index: Weak<Index>,
 }
 
@@ -56,7 +56,7 @@ struct Candidate {
     changed: bool,
     /// Whether much freed space waits for a checkpoint.
     holds_space: bool,
-    /// Whether the caller asks for it.
+    /// Whether the caller of `plan` requests a checkpoint of this index.
     wanted: bool,
 }
 

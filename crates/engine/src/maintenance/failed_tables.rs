@@ -138,7 +138,8 @@ impl FailedTables<'_> {
             if !index.attempts(WorkKind::Memtables).may_try(now) {
                 return Ok(());
             }
-            // Flusher threads flush it; the checkpoint follows in a later pass.
+            // If there are flusher threads, they flush the memtable, and a later pass makes the
+            // checkpoint.
             self.flush.freeze(index);
             if self.flush.signals.has_threads() {
                 self.flush.signals.wake_flushers();
@@ -183,8 +184,8 @@ impl FailedTables<'_> {
         open.clone()
     }
 
-    /// If an alteration is building the index, whose file fails, ends this, so that
-    /// the alteration fails. Returns whether that is so.
+    /// Called for an index whose file fails. If an alteration is building the index,
+    /// makes the alteration fail, and returns true.
     fn fail_build(&self, index: &Arc<Index>, cause: &StorageError) -> bool {
         // While this mutex is held, no alteration is committed.
         let _changes = self.catalogue.table_changes.lock();

@@ -355,8 +355,8 @@ impl FlushContext<'_> {
     }
 }
 
-/// Memtables to be flushed: of each index, those that were frozen when it was
-/// added. Memtables that are frozen later are no part of it.
+/// Memtables to be flushed: of each index, those that were frozen when the index
+/// was added. Memtables that are frozen later are not included.
 pub(crate) struct FlushTargets {
     indexes: Vec<FlushTarget>,
     /// Whether indexes that failed recently are tried too.

@@ -1,6 +1,6 @@
-//! Making indexes durable on a busy engine although the log does not require it
-//! yet: those of unused tables, so that they can be closed, and those whose old
-//! write ids were settled, so that aborted ids can be forgotten.
+//! Making indexes durable although the log does not require it yet: on a busy
+//! engine those of unused tables, so that the tables can be closed, and those whose
+//! old write ids were settled, so that aborted ids can be forgotten.
 //!
 //! Each checkpoint of an index costs a sync of its file. The number of these
 //! checkpoints per second is limited, so thousands of tables with few writes do
@@ -24,8 +24,8 @@ use teak_tree::SpaceGoal;
 /// Checkpoints of index files per second.
 const FILES_PER_SECOND: u32 = 16;
 
-/// The same while open tables leave little memory to the page cache, or many
-/// aborted ids are registered.
+/// The same while little memory is left for the page cache, or many aborted ids
+/// are registered.
 const HURRIED_FILES_PER_SECOND: u32 = 64;
 
 /// What one pass writes.

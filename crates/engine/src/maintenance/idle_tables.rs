@@ -76,8 +76,8 @@ pub(super) fn unflushed_indexes(slot: &Slot) -> Vec<Arc<Index>> {
 }
 
 impl IdleTables<'_> {
-    /// The open tables that may be closed. A temporary table remains open: its
-    /// file does not contain everything. Empties the slots of tables with neither
+    /// The open tables that may be closed. A temporary table is not among them,
+    /// because its changes are not logged. Empties the slots of tables with neither
     /// open files nor handles.
     fn open_slots(&self) -> Vec<(u64, Slot)> {
         let slots: Vec<(u64, Slot)> = {
@@ -102,7 +102,8 @@ impl IdleTables<'_> {
     }
 
     /// Closes tables without handles while more than `kept` are open. Returns
-    /// how many of them could not be closed: most must be flushed first.
+    /// how many of them could not be closed, usually because they must be flushed
+    /// first.
     pub(super) fn close(&self) -> usize {
         let slots = self.open_slots();
         let mut excess = slots.len().saturating_sub(self.kept);

@@ -27,8 +27,8 @@ const STOP_MAX: Duration = Duration::from_secs(60);
 /// The log, as a writer sees it.
 pub(super) struct LogBound<'a, 'r> {
     context: FlushContext<'a>,
-    /// A record that the log has refused: the writer waits until it has space
-    /// for it.
+    /// A record that the log has refused: the writer waits until the log has
+    /// space for the record.
     refused: Option<&'r Record<'r>>,
     /// The space for this record, or the error that ends the wait.
     space: RefCell<Option<StorageResult<LogReservation<'a>>>>,

@@ -71,9 +71,9 @@ pub(super) struct Settling<'a> {
 
 /// The outcome of examining a table.
 enum Examined {
-    /// Its open indexes that contain old ids.
+    /// The table is open: its indexes that contain old ids.
     Indexes(Vec<Arc<Index>>),
-    /// It is closed, and contains old ids.
+    /// The table is closed, and its files contain old ids.
     Closed,
     Nothing,
 }

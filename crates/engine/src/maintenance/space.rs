@@ -203,7 +203,8 @@ impl FlushContext<'_> {
             let Some(job) = index.tree.next_relocation(limit) else {
                 break;
             };
-            // A failure is not one of flushing: writers do not depend on it.
+            // The failure is not recorded as one of flushing, because writers do not wait for
+            // moves.
             let report = match self.run_unrecorded_job(index, job) {
                 Ok(report) => report,
                 Err(error) => {

@@ -92,8 +92,8 @@ impl Replay {
         *state.slot.lock() = Some(Arc::new(table));
     }
 
-    /// Leaves out a table whose files cannot be used. The records that were
-    /// replayed for it are dropped: all of them are retained later.
+    /// Leaves out a table whose files cannot be used. Its memtables are dropped,
+    /// because all its log records are retained later.
     pub(super) fn leave_out(&mut self, id: u64, cause: StorageError) {
         if let Some(state) = self.tables.by_id.get_mut(&id) {
             *state.slot.lock() = None;

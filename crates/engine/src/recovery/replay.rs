@@ -1,8 +1,8 @@
 //! Replay of the log's records.
 //!
 //! One thread reads them in order. It handles write ids, commits and table
-//! changes. Entries are applied by threads, see `workers`; in an engine without
-//! threads by the reader.
+//! changes. Other threads apply the entries, see `workers`; in an engine without
+//! threads the reader applies them.
 
 mod flushing;
 mod workers;
@@ -350,9 +350,9 @@ impl Replay {
         used
     }
 
-    /// Freezes the largest memtables while active ones take more than half of the quota, and
-    /// flushes them on this thread or lets the flushing threads do it. Waits while all exceed the
-    /// quota.
+    /// Freezes the largest memtables while active ones take more than half of the quota. Without
+    /// threads flushes them; otherwise waits for the flushing threads while all memtables exceed
+    /// the quota.
     fn limit_memory(&mut self, lsn: Lsn) -> StorageResult<()> {
         // After this record and before the next.
         let boundary = Lsn(lsn.0 + 1);

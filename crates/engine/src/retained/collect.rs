@@ -21,7 +21,7 @@ const BUFFERED_BYTES_MAX: usize = 16 << 20;
 /// A table whose records are copied.
 pub(super) struct Wanted {
     pub table: u64,
-    /// Its files. Each contains the effects of all records before the position.
+    /// Its files, and for each a position: the file contains the effects of all records before it.
     pub files: Vec<(FileId, Lsn)>,
     /// The oldest unsettled write id that the files may contain; settled if there is none.
     pub oldest: WriteId,

@@ -157,8 +157,8 @@ impl RetainedWriter {
         self.batch.len() >= BATCH_BYTES
     }
 
-    /// Writes the records that are in memory. Returns the bytes that they took
-    /// there.
+    /// Writes the records that are in memory. Returns the bytes of memory that they
+    /// used.
     pub(crate) fn write_batch(&mut self) -> StorageResult<usize> {
         if self.batch.is_empty() {
             return Ok(0);
@@ -221,7 +221,7 @@ pub(crate) fn read_retained(
     Ok(header.end)
 }
 
-/// Retained records that are damaged, or come after a damaged one.
+/// Retained records in a damaged batch or after one.
 pub(crate) struct UnreadRecords {
     /// Their number; `None` when the header is damaged.
     pub records: Option<u64>,
@@ -482,7 +482,7 @@ mod tests {
         read(&disk).unwrap_err();
     }
 
-    /// None of the records is visited, also if the damage is behind them.
+    /// None of the records is visited, even if the damage is after them.
     #[test]
     fn damage_is_found_before_a_record_is_visited() {
         let disk = disk();
@@ -496,7 +496,8 @@ mod tests {
         read(&disk).unwrap_err();
     }
 
-    /// The operating system may report a failed write only to handles that were open then.
+    /// The operating system may report a failed write only to handles that were open when it
+    /// failed.
     #[test]
     fn no_handle_is_closed_before_its_writes_are_synced() {
         let gates = GateDisk::new(disk());

@@ -57,7 +57,7 @@ pub(crate) fn restore_table(
     publish(core, vec![whole])
 }
 
-/// Makes all unavailable tables whole whose files can be read now, and reports
+/// Makes those unavailable tables whole whose files can be read now, and reports
 /// the others. Called when the engine is opened.
 ///
 /// # Errors
@@ -240,7 +240,7 @@ impl Target<'_> {
     }
 
     /// Frees the space of everything that a failed attempt has flushed and not
-    /// checkpointed: the next attempt writes it again.
+    /// checkpointed, because the next attempt writes it again.
     fn give_back(self) {
         let files = &self.core.files;
         let indexes = self.indexes.into_iter();
@@ -351,8 +351,9 @@ fn flush_frozen(core: &EngineCore, index: &Index) -> StorageResult<()> {
     Ok(())
 }
 
-/// Steps 3 and 4. Tables that were dropped or truncated since step 1 are left
-/// out. The files are closed: they are opened like those of other tables.
+/// Steps 3 and 4, for several tables. Leaves out tables whose files were dropped or
+/// replaced since step 1. The tables' files are closed, and are opened like those of
+/// other tables.
 fn publish(core: &EngineCore, mut found: Vec<TableEntry>) -> EngineResult<()> {
     let changes = core.table_changes.lock();
     found.retain(|whole| {
@@ -378,7 +379,8 @@ fn publish(core: &EngineCore, mut found: Vec<TableEntry>) -> EngineResult<()> {
             state.entry.indexes.clone_from(&entry.indexes);
         }
     }
-    // Before other changes: the table may be used from now on, and become read-only.
+    // While table changes are locked: the table may be used from now on, and if it becomes
+    // read-only, its new records are retained in a file of the same name.
     for entry in &found {
         core.retained.remove(&core.files, entry.id);
     }

@@ -7,13 +7,13 @@ use teak_base::latency::{Histogram, Latencies};
 /// Why a writer is delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DelayCause {
-    /// Memtables use their share of the memory budget.
+    /// Memtables use most of their share of the memory budget, or all of it.
     Memory,
     /// An index has too many bytes in children where merges are due.
     Debt,
     /// A child of an index has too many runs.
     Runs,
-    /// The log is too long.
+    /// The log is longer than half of its bound.
     Log,
     /// Too many ranges of aborted write ids are registered.
     Aborted,

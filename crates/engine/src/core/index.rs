@@ -166,7 +166,7 @@ impl Index {
         (needed < end).then_some(needed)
     }
 
-    /// Its sizes for the catalogue.
+    /// The sizes for the catalogue.
     pub(crate) fn sizes(&self) -> IndexSizes {
         let tree = self.tree.statistics();
         let file = self.tree.file_statistics();

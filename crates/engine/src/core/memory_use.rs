@@ -21,7 +21,7 @@ pub(crate) struct MemoryUse {
     pub write_ids: u64,
     /// Buffers of the log.
     pub log: u64,
-    /// Sorts of new indexes.
+    /// Sorts of the entries of new indexes, and of retained log records.
     pub sorts: u64,
     /// All memory except page cache and memtables, as the memory allocator reports it.
     pub measured: Option<u64>,

@@ -40,7 +40,7 @@ pub(crate) struct RetainedFiles {
     pub reported: Mutex<BTreeMap<u64, String>>,
     /// Tables that refuse writes because a file of them fails.
     pub read_only_tables: AtomicU64,
-    /// Index files of no table that were moved aside, and their bytes.
+    /// The number of files in the directory of orphans when the engine was opened, and their bytes.
     pub orphan_files: AtomicU64,
     pub orphan_bytes: AtomicU64,
 }

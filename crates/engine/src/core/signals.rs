@@ -96,7 +96,7 @@ impl Signals {
         self.flushers.wait(timeout, || self.is_stopping());
     }
 
-    /// A file has become too large.
+    /// Called when a file has become too large.
     pub(crate) fn wake_space(&self) {
         self.files.wake();
     }

@@ -13,8 +13,8 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 use teak_base::Lsn;
 
-/// Changed indexes that a round in the background writes although they hold
-/// nothing back.
+/// Changed indexes that a periodic round writes although no log and no space waits
+/// for their checkpoints.
 const OTHERS_MAX: usize = 256;
 
 /// Freed space below this does not make a checkpoint due, in bytes.
@@ -179,7 +179,7 @@ mod tests {
         let trickling = || (0..15_000).rev().map(|n| candidate(1000 + n, true, false));
         let planned = choose(trickling().collect(), Scope::Period, Lsn(1000));
         assert_eq!(planned.len(), OTHERS_MAX);
-        // The oldest, so that all have their turn.
+        // The oldest ones are chosen, so that every index is written in some round.
         assert!(positions(&planned).into_iter().eq(1000..1256));
         assert!(choose(trickling().collect(), Scope::Due, Lsn(1000)).is_empty());
         let all = choose(trickling().collect(), Scope::Changed, Lsn(1000));

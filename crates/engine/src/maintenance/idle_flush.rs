@@ -77,7 +77,7 @@ impl IdleTables<'_> {
         batch.sort_by_key(|planned| planned.oldest);
         // These references would keep the tables open.
         flush.indexes.clear();
-        // An index keeps its failure.
+        // The failure of an index is stored in the index.
         self.flush.checkpoint_batch(&batch, Scope::Due)?;
         for (id, slot) in flush.tables {
             self.close_if_unused(id, &slot, SpaceGoal::Busy);

@@ -184,7 +184,8 @@ impl Replay {
         }
     }
 
-    /// All transactions with a prepare record, including those that have ended since.
+    /// The transactions that the catalogue or a prepare record names, including those that have ended
+    /// since.
     pub(super) fn take_prepared(&mut self) -> Vec<PreparedEntry> {
         let prepared = std::mem::take(&mut self.prepared).into_iter();
         prepared

@@ -26,7 +26,7 @@ struct State {
     /// Set when a job failed because the disk was full. No job begins until a thread
     /// has waited for one `POLL_PERIOD` without being woken, and clears this.
     full: Option<StorageError>,
-    /// Indexes with any other failure. No more jobs of them are run.
+    /// Indexes with any other failure. No more jobs are run on them.
     failed: Vec<(Arc<Index>, StorageError)>,
 }
 
@@ -156,7 +156,7 @@ impl Flushing {
         state.full.clone()
     }
 
-    /// Waits for the jobs in progress, and lets none begin.
+    /// Lets no more jobs begin, and waits for those in progress.
     pub(super) fn pause(&self) {
         let mut state = self.shared.state.lock();
         state.paused = true;

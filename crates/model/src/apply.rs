@@ -8,7 +8,12 @@ use std::collections::BTreeMap;
 impl Model {
     /// Applies an event and appends it to the journal.
     pub(crate) fn record(&mut self, event: Event) {
-        self.clock += 1;
+        self.record_at(event, self.clock + 1);
+    }
+
+    /// Applies an event that happens at the given time.
+    pub(crate) fn record_at(&mut self, event: Event, clock: u64) {
+        self.clock = clock;
         let now = self.now();
         match &event {
             Event::Created {
@@ -50,6 +55,7 @@ impl Model {
             }
         }
         self.journal.push(event);
+        self.clocks.push(clock);
     }
 
     fn publish(&mut self, writes: &Writes) {

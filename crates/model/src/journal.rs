@@ -55,19 +55,9 @@ impl Model {
         let acknowledged = self.acknowledged.min(events);
         let open = std::mem::take(&mut self.transactions);
         let prepared = std::mem::take(&mut self.prepared);
-        let tables = std::mem::take(&mut self.tables);
         let clock = self.clock;
         self.rebuild(events);
-        // The indexes retain their creation times, with which the snapshots of open transactions
-        // are compared.
         self.clock = clock;
-        for (id, table) in &mut self.tables {
-            if let Some(before) = tables.get(id)
-                && before.created_at.len() == table.created_at.len()
-            {
-                table.created_at.clone_from(&before.created_at);
-            }
-        }
         self.acknowledged = acknowledged;
         self.transactions = open;
         self.prepared = prepared;
@@ -89,15 +79,17 @@ impl Model {
         self.acknowledge();
     }
 
-    /// Rebuilds the store from the first events of the journal.
+    /// Rebuilds the store from the first events of the journal. They happen at the same times as
+    /// before, because snapshots are compared with the times at which indexes were created.
     fn rebuild(&mut self, events: usize) {
+        let clocks = std::mem::take(&mut self.clocks);
         let kept: Vec<Event> = self.journal.drain(..).take(events).collect();
         let mut model = Model::new();
         // Ids are not used twice.
         model.next_table = self.next_table;
         model.next_transaction = self.next_transaction;
-        for event in kept {
-            model.record(event);
+        for (event, clock) in kept.into_iter().zip(clocks) {
+            model.record_at(event, clock);
         }
         model.restore_prepared();
         *self = model;

@@ -40,6 +40,8 @@ pub struct Model {
     /// The prepared transactions by name, with their writes.
     pub(crate) prepared: BTreeMap<String, (TransactionId, Writes)>,
     pub(crate) journal: Vec<Event>,
+    /// The time of each event of the journal.
+    pub(crate) clocks: Vec<u64>,
     pub(crate) acknowledged: usize,
     /// The number of commits.
     pub(crate) commits: u64,

@@ -1,6 +1,6 @@
 //! The behaviour of the model itself.
 
-use crate::{AccessOutcome, EntryKey, LockMode, Model, RowCheck, Scope, TableId, Value};
+use crate::{AccessOutcome, EntryKey, LockMode, Model, RowCheck, Scope, TableId, TooOld, Value};
 
 fn entry(table: TableId, key: &str) -> EntryKey {
     EntryKey {
@@ -110,6 +110,19 @@ fn a_crash_leaves_a_prefix_of_the_journal() {
     let reader = model.begin(Scope::Transaction);
     assert_eq!(model.scan(reader, table, 0).len(), 1);
     assert_eq!(model.get(reader, &entry(table, "a")), Some(value("2")));
+}
+
+#[test]
+fn a_table_change_that_did_not_happen_leaves_the_creation_times() {
+    let (mut model, table) = with_table();
+    let reader = model.begin(Scope::Transaction);
+    model.snapshot(reader);
+    commit_put(&mut model, table, "a", "1");
+    let events = model.events();
+    model.truncate_table(table);
+    assert_eq!(model.is_too_old(reader, table, 0), TooOld::Yes);
+    model.revoke_events(events);
+    assert_eq!(model.is_too_old(reader, table, 0), TooOld::No);
 }
 
 #[test]

@@ -97,7 +97,8 @@ class TableRepair {
       }
     };
     auto interrupted = [](void *self) { return is_killed(static_cast<TableRepair *>(self)->thd_); };
-    const teak_status status = teak_table_salvage(open_.share()->table(), interrupted, on_row, on_loss, this, &salvaged_);
+    const teak_status status =
+        teak_table_salvage(open_.share()->table(), interrupted, on_row, on_loss, this, &salvaged_);
     if (status == TEAK_OK || raised_) return raised_;
     return open_.raise_error(open_.failure(status));
   }

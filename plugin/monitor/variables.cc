@@ -75,11 +75,11 @@ TYPELIB codec_typelib = {array_elements(codec_names) - 1, "codecs", codec_names,
 
 }  // namespace
 
-static MYSQL_SYSVAR_ULONGLONG(
-    cache_size, cache_size, PLUGIN_VAR_RQCMDARG,
-    "Memory budget of the engine in bytes: page cache, memtables, nodes, locks, buffers, sorts. 0: half of the machine's "
-    "memory; the minimum is 16 MiB", nullptr,
-    update_cache_size, 0, 0, ULONGLONG_MAX, 0);
+static MYSQL_SYSVAR_ULONGLONG(cache_size, cache_size, PLUGIN_VAR_RQCMDARG,
+                              "Memory budget of the engine in bytes: page cache, memtables, nodes, locks, buffers, "
+                              "sorts. 0: half of the machine's "
+                              "memory; the minimum is 16 MiB",
+                              nullptr, update_cache_size, 0, 0, ULONGLONG_MAX, 0);
 
 static MYSQL_THDVAR_BOOL(
     commit_sync, PLUGIN_VAR_OPCMDARG,

@@ -136,8 +136,10 @@ int check_definition(const char *path, const TABLE_SHARE *share, TableMetadata *
   teak_status status = metadata->frm.read_file(share->normalized_path.str);
   if (status == TEAK_OK) status = store(path, *metadata);
   if (status != TEAK_OK)
-    sql_print_warning("TEAK: %s: the definition was not stored in the catalogue; this is tried again when the table is "
-                      "opened next", path);
+    sql_print_warning(
+        "TEAK: %s: the definition was not stored in the catalogue; this is tried again when the table is "
+        "opened next",
+        path);
   return 0;
 }
 

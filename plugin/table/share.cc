@@ -164,7 +164,9 @@ time_t Share::written_at() const {
   return teak_table_get_written_at(table_, &when) == TEAK_OK ? static_cast<time_t>(when) : 0;
 }
 
-teak_status Share::set_written_at(time_t when) { return teak_table_set_written_at(table_, static_cast<uint64_t>(when)); }
+teak_status Share::set_written_at(time_t when) {
+  return teak_table_set_written_at(table_, static_cast<uint64_t>(when));
+}
 
 teak_status Share::index_statistics(uint32_t index, teak_index_statistics *statistics) const {
   *statistics = {};

@@ -98,9 +98,9 @@ impl TableName {
         }
         let label = cut(&sanitise(label), LABEL_BYTES_MAX).to_owned();
         let tail = format!(".{label}-{:08x}.{EXTENSION}", file.0);
-        let room = FILE_NAME_BYTES_MAX.saturating_sub(tail.len());
+        let stem_bytes_max = FILE_NAME_BYTES_MAX.saturating_sub(tail.len());
         self.directory
-            .join(format!("{}{tail}", cut(&self.table, room)))
+            .join(format!("{}{tail}", cut(&self.table, stem_bytes_max)))
     }
 }
 

@@ -175,8 +175,10 @@ impl TableHandle {
         if !index.tree.is_for_salvage() {
             return Ok(());
         }
-        let cause = self.table.unreadable();
-        Err(self.damaged(cause.unwrap_or(StorageError::Interrupted)))
+        let cause = self.table.unreadable().unwrap_or_else(|| {
+            StorageError::corrupt(index.tree.path(), 0, "the file is open only to be salvaged")
+        });
+        Err(self.damaged(cause))
     }
 
     /// Lists what cannot be read in an index, after a check of it has failed.

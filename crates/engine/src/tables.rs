@@ -251,8 +251,8 @@ impl Engine {
     /// created before still return the old metadata.
     ///
     /// # Errors
-    /// `NoSuchTable`; `InvalidArgument` for the name of a temporary table, and
-    /// for metadata that is too long; errors of the log.
+    /// `NoSuchTable`; `InvalidArgument` for the name of a temporary table, for a table that is being
+    /// altered, and for metadata that is too long; errors of the log.
     pub fn set_table_metadata(&self, name: &str, metadata: &[u8]) -> EngineResult<()> {
         let core = &self.core;
         let name = TableName::parse(name)?;
@@ -264,6 +264,7 @@ impl Engine {
             let state = tables.require(&name)?;
             (state.entry.clone(), Arc::clone(&state.slot))
         };
+        require_unaltered(&slot)?;
         let altered = [AlteredTable {
             id: entry.id,
             metadata: metadata.to_vec(),

@@ -263,7 +263,7 @@ pub(crate) fn decode_tables_altered(bytes: &[u8]) -> Decoded<Vec<AlteredTable>> 
     let mut take = Take::new(bytes);
     let mut tables = take_list(&mut take, |take| {
         let table = AlteredTable {
-            id: take.varint()?,
+            id: take_id(take)?,
             metadata: take.bytes()?.to_vec(),
             indexes: take_list(take, IndexEntry::take)?,
             is_repair: false,

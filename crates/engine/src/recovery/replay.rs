@@ -184,8 +184,8 @@ impl Replay {
         }
     }
 
-    /// The transactions that the catalogue or a prepare record names, including those that have ended
-    /// since.
+    /// The transactions that the catalogue or a prepare record names, including those that have
+    /// ended since.
     pub(super) fn take_prepared(&mut self) -> Vec<PreparedEntry> {
         let prepared = std::mem::take(&mut self.prepared).into_iter();
         prepared

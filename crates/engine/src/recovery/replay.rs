@@ -412,7 +412,10 @@ impl Replay {
                 self.set_flushed_indexes();
                 continue;
             }
-            if self.memtable_use().live() <= self.budget.memtable_quota() {
+            let used = self.memtable_use();
+            // Without frozen memtables no job would end the wait: the workers have inserted
+            // records that they had before. The next record freezes these memtables.
+            if used.live() <= self.budget.memtable_quota() || used.frozen == 0 {
                 return Ok(());
             }
             match workers.flushing.wait_for_job() {

@@ -24,8 +24,8 @@ namespace teak {
 
 namespace {
 
-/* Whether the part is stored as an original. A TEXT or a prefix of a column is not, because the entry would not
-   contain the whole value. */
+/* Whether the part is stored as an original. A part that the key's bytes can be decoded to needs none. A TEXT or a
+   prefix of a column has none, because the entry would not contain the whole value. */
 bool is_kept(const KeyPart &part) { return !part.decodable && !part.prefix && part.form != KeyPart::Form::Blob; }
 
 bool is_filled(const KeyPart &part) { return part.form == KeyPart::Form::Char && part.collation->mbminlen == 1; }

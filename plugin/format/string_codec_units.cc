@@ -52,8 +52,8 @@ bool StringCodec::choose_levels(Column column) {
     if (levels_count_ == UCA_LEVELS_MAX) return false;
     Level &level = levels_[levels_count_++];
     level.flags = static_cast<uint>(MY_STRXFRM_LEVEL1) << i;
-    /* NO PAD: for a VARCHAR the server pads all levels except the first; for a CHAR, which is already full of
-       spaces, none. */
+    /* NO PAD: for a VARCHAR the server pads all levels except the first; for a whole CHAR, which is already full of
+       spaces, none. A prefix of a CHAR is padded on all levels, see string_codec.h. */
     level.ending =
         pads || column == Column::FixedPrefix || (i > 0 && column == Column::Variable) ? Ending::Spaces : Ending::Zeros;
     static const uchar spaces[4] = {0, 0, 0, ' '};  // big-endian in 1, 2 or 4 bytes

@@ -324,7 +324,8 @@ class Writer:
         self.effects = []
 
     def write_until_lost(self):
-        """Runs transactions until the connection is lost; other errors are written to the journal."""
+        """Runs transactions until the connection is lost. A transaction with a conflict is rolled back. Any other error is
+        written to the journal and ends the writer."""
         while True:
             try:
                 self.transaction()

@@ -40,8 +40,8 @@ def condition(draw, table, alias="", depth=0, used=None):
 
 
 def by_key(draw, table, alias, used):
-    """A condition on the first columns of one key: equalities and then a range, or rows of values. None if that is not
-    possible."""
+    """A condition on the first two or three columns of one key: equalities, and any condition on the last of them; or a
+    list of rows of values. None if that is not possible."""
     columns = list(dict.fromkeys(draw.choice(table.keys).columns()))[:draw.randint(2, 3)]
     if len(columns) < 2 or any(column.family not in COMPARABLE for column in columns) \
             or any(loses_edge(table, column, used.union(columns)) for column in columns):

@@ -247,9 +247,9 @@ typedef struct teak_engine_options {
   // the process or the machine may lose the newest of them, but never an older commit while
   // keeping a newer one. Default: false, commits are durable when they return.
   bool commit_without_sync;
-  // Receives log messages, one sentence each, `len` bytes of UTF-8 without a NUL. Called from
-  // any thread, until teak_engine_close() has returned. Must not call the engine. Default:
-  // messages are dropped.
+  // Receives log messages: `len` bytes of UTF-8 that contain no NUL and are not followed by one.
+  // A message has one sentence or a few. Called from any thread, until teak_engine_close() has
+  // returned. Must not call the engine. Default: messages are dropped.
   void (*log_message)(void *context, teak_log_level level, const char *text, size_t len);
   // Passed to log_message.
   void *log_context;
@@ -380,9 +380,7 @@ teak_status teak_table_create(teak_engine *engine, const teak_table_definition *
 
 // Opens a table and its files. TEAK_NO_SUCH_TABLE. TEAK_CORRUPT when one of its files is damaged.
 // TEAK_UNAVAILABLE when one is missing, or cannot be read and log records are retained for it.
-teak_status teak_table_open(teak_engine *engine,
-                            teak_slice name,
-                            teak_table **table);
+teak_status teak_table_open(teak_engine *engine, teak_slice name, teak_table **table);
 
 // Opens a table without its files. The first use of an index opens them, and reports damage. They
 // are closed again when the table is not used for a while; its next use opens them. While they are
@@ -830,7 +828,8 @@ typedef struct teak_engine_statistics {
   uint64_t indexes;
   // Log records replayed when the engine was opened.
   uint64_t recovered_records;
-  // Write ids of rolled back transactions whose entries are not yet removed.
+  // Aborted write ids (of transactions, statements and savepoints that were rolled back) whose
+  // entries may still be in an index.
   uint64_t aborted_ids;
   // Size of the log as its bound counts it, in bytes.
   uint64_t log_bytes_used;

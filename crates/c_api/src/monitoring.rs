@@ -135,7 +135,8 @@ pub struct teak_engine_statistics {
     pub indexes: u64,
     /// Log records replayed when the engine was opened.
     pub recovered_records: u64,
-    /// Write ids of rolled back transactions whose entries are not yet removed.
+    /// Aborted write ids (of transactions, statements and savepoints that were rolled back) whose
+    /// entries may still be in an index.
     pub aborted_ids: u64,
     /// Size of the log as its bound counts it, in bytes.
     pub log_bytes_used: u64,

@@ -62,9 +62,9 @@ pub struct teak_engine_options {
     /// the process or the machine may lose the newest of them, but never an older commit while
     /// keeping a newer one. Default: false, commits are durable when they return.
     pub commit_without_sync: bool,
-    /// Receives log messages, one sentence each, `len` bytes of UTF-8 without a NUL. Called from
-    /// any thread, until teak_engine_close() has returned. Must not call the engine. Default:
-    /// messages are dropped.
+    /// Receives log messages: `len` bytes of UTF-8 that contain no NUL and are not followed by one.
+    /// A message has one sentence or a few. Called from any thread, until teak_engine_close() has
+    /// returned. Must not call the engine. Default: messages are dropped.
     pub log_message: Option<
         unsafe extern "C" fn(
             context: *mut c_void,

@@ -81,7 +81,8 @@ fn read_or_create_catalogue(
         name.is_some_and(|name| name.starts_with(LOG_PREFIX))
     });
     if let Some(log) = log {
-        // There are log files without a catalogue. The log of a new instance would overwrite them.
+        // The directory is not new: its catalogue was lost. A new catalogue would have another
+        // instance number, and these log files could not be opened with it.
         return Err(StorageError::corrupt(
             &directory.join(CATALOGUE_FILE),
             0,

@@ -65,7 +65,8 @@ impl TableHandle {
     /// The table's indexes. Opens its files if they are closed.
     ///
     /// # Errors
-    /// `NoSuchTable` when it was dropped; `TableUnavailable` when a file is missing;
+    /// `NoSuchTable` when it was dropped; `TableUnavailable` when a file is missing, or log records that
+    /// the table needs cannot be applied;
     /// `TableDamaged` when one is corrupt; `Io`.
     #[inline]
     pub(crate) fn indexes(&self) -> EngineResult<OpenIndexes> {
@@ -110,7 +111,8 @@ impl TableHandle {
     /// Opens the table's files if they are closed, so that damage is reported now.
     ///
     /// # Errors
-    /// `NoSuchTable` when it was dropped; `TableUnavailable` when a file is missing;
+    /// `NoSuchTable` when it was dropped; `TableUnavailable` when a file is missing, or log records that
+    /// the table needs cannot be applied;
     /// `TableDamaged` when one is corrupt; `Io`.
     pub fn open_files(&self) -> EngineResult<()> {
         self.open_files_unless(&|| false)

@@ -92,7 +92,7 @@ impl FromIterator<Blocking> for Blockers {
     }
 }
 
-/// A change of the memory of a transaction's ranges, in bytes.
+/// A change of the memory of a transaction's range locks, row ranges or list of write ids, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resized {
     pub before: u64,

@@ -115,7 +115,8 @@ impl Transaction {
         (self.ids.len() / BLOCK_SHARE).clamp(1, BLOCK_IDS_MAX)
     }
 
-    /// Adds allocated ids, of which the next writes take one each.
+    /// Stores a block of allocated ids. A write that needs a new id (the first one, and the first
+    /// one after a savepoint) takes the next id of the block. The previous block must be used up.
     pub(crate) fn reserve_write_ids(&mut self, block: WriteIdRange) {
         self.reserved = Some(block);
     }

@@ -65,8 +65,8 @@ impl WriteIdTable {
         directory.totals.bytes + chunks.sum::<u64>()
     }
 
-    /// Ranges of aborted ids, without those among the newest ids, which are
-    /// stored one by one.
+    /// Ranges of aborted ids, without those in the parts of the table that store ids one by one:
+    /// the newest ids, and older parts in which statuses change too often for ranges.
     #[must_use]
     pub fn aborted_ranges(&self) -> u64 {
         self.directory.load().totals.aborted_ranges

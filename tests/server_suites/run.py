@@ -219,7 +219,7 @@ def report(reference: Run, again: Run, subject: Run, listed: dict[str, str]) -> 
             counts[kind] += 1
             worst.append((kind, test))
     for kind, test in sorted(worst):
-        print(f"{kind:10} {test}")
+        print(f"differs: {test} ({kind})")
     ran = {name for test, verdict in reference.verdicts.items() if verdict[0] not in ("skipped", "disabled")
            for name in (test, test.partition(",")[0])}
     for test in sorted(ran & listed.keys() - needed - {name for _, name in worst}):

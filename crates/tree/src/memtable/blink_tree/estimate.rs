@@ -37,7 +37,7 @@ impl BlinkTree {
     /// Counts the keys from a position to `upper`; `None` when they are on more than a few leaves.
     /// The count may be wrong if a leaf changes at the same time.
     fn count_near(start: &Position<'_>, upper: Option<&[u8]>) -> Option<u64> {
-        const LEAVES_MAX: usize = 8;
+        const LEAVES_MAX: usize = 32;
         let mut leaf = start.leaf;
         let mut first = start.slot;
         let mut count = 0;

@@ -42,7 +42,7 @@ PLUGIN_OBJECTS := $(PLUGIN_SOURCES:plugin/%.cc=$(OBJECTS)/%.o)
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-space bench-memory sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-space bench-memory bench-tpch sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## list these commands
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -122,6 +122,10 @@ bench-space: build ## file sizes after four loads of ROWS=2000000 rows, and Teak
 
 bench-memory: build ## resident memory under five loads, compared with BLACKHOLE (CASES=writers,load SCALE=1)
 	@python3 -m bench.sql.memory $(if $(CASES),--cases=$(CASES)) $(if $(SCALE),--scale=$(SCALE))
+
+bench-tpch: build ## TPC-H: loads, sizes, 22 queries cold and warm, plans, against InnoDB (SCALE=0.3 REPEAT=3 ENGINES=)
+	@python3 -m bench.sql.tpch $(if $(SCALE),--scale=$(SCALE)) $(if $(REPEAT),--repeat=$(REPEAT)) $(if $(ENGINES),--engines=$(ENGINES)) \
+		$(if $(QUERIES),--queries=$(QUERIES)) $(if $(BEFORE),--before=$(BEFORE))
 
 publish: ## rewrite tables and plots of docs/performance.md (TAKE=1: from the newest results)
 	@[ -x $(BUILD)/venv/bin/python ] || python3 -m venv $(BUILD)/venv

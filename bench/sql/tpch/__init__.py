@@ -1,0 +1,1 @@
+"""TPC-H on several engines: python3 -m bench.sql.tpch."""

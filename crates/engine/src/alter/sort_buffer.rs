@@ -26,6 +26,16 @@ fn prefix_of(key: &[u8]) -> u64 {
 }
 
 impl SortBuffer {
+    /// An empty buffer with memory for the entries of `other`, and for a sixteenth more: growing a
+    /// buffer of some MiB copies it several times.
+    pub(crate) fn as_large_as(other: &Self) -> Self {
+        let with_slack = |length: usize| length + length / 16;
+        Self {
+            bytes: Vec::with_capacity(with_slack(other.bytes.len())),
+            items: Vec::with_capacity(with_slack(other.items.len())),
+        }
+    }
+
     /// Memory that the entries use, in bytes, without unused capacity.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.len() + self.items.len() * size_of::<Item>()

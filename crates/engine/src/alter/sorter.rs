@@ -97,7 +97,8 @@ impl Sorter {
     }
 
     fn end_buffer(&mut self, interrupted: &Interrupted) -> EngineResult<()> {
-        let mut buffer = std::mem::take(&mut self.active);
+        let next = SortBuffer::as_large_as(&self.active);
+        let mut buffer = std::mem::replace(&mut self.active, next);
         buffer.sort();
         buffer.shrink();
         self.sorted_bytes += buffer.memory();

@@ -279,7 +279,7 @@ impl<V: Visibility> TreeCursor<V> {
     #[inline]
     #[must_use]
     pub fn is_separate(&self) -> bool {
-        matches!(self.source().value(), StoredValue::Separate(..))
+        self.source().is_separate()
     }
 
     /// The value that the reader sees.

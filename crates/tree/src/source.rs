@@ -164,6 +164,10 @@ impl VersionCursor for Source {
         either!(self, cursor => cursor.value())
     }
     #[inline]
+    fn is_separate(&self) -> bool {
+        either!(self, cursor => cursor.is_separate())
+    }
+    #[inline]
     fn next_version(&mut self) -> StorageResult<()> {
         either!(self, cursor => cursor.next_version())
     }
@@ -225,6 +229,10 @@ impl VersionCursor for RunSource {
     #[inline]
     fn value(&self) -> StoredValue<'_> {
         self.cursor.value()
+    }
+    #[inline]
+    fn is_separate(&self) -> bool {
+        self.cursor.is_separate()
     }
     #[inline]
     fn next_version(&mut self) -> StorageResult<()> {

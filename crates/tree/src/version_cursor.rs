@@ -19,7 +19,7 @@ pub enum Visit {
 /// last operation failed, is not valid until the next seek.
 ///
 /// [`VersionCursor::key`], [`VersionCursor::write_id`],
-/// [`VersionCursor::operation`], [`VersionCursor::value`],
+/// [`VersionCursor::operation`], [`VersionCursor::value`], [`VersionCursor::is_separate`],
 /// [`VersionCursor::next_version`] and [`VersionCursor::previous_key`] require
 /// a valid cursor and panic otherwise.
 pub trait VersionCursor {
@@ -61,6 +61,11 @@ pub trait VersionCursor {
 
     /// The value; empty for a delete.
     fn value(&self) -> StoredValue<'_>;
+
+    /// Whether the value is separate. Cheaper than `value`.
+    fn is_separate(&self) -> bool {
+        matches!(self.value(), StoredValue::Separate(..))
+    }
 
     /// Moves to the next entry: an older version of the key, otherwise the
     /// newest version of the next key.

@@ -117,6 +117,16 @@ impl Page {
         &self.bytes[self.values_start + start..self.values_start + end]
     }
 
+    /// Whether the value of an entry is separate.
+    ///
+    /// # Panics
+    /// When there is no such entry.
+    #[inline]
+    #[must_use]
+    pub fn is_separate(&self, entry: usize) -> bool {
+        self.has_separate && self.writes[entry].is_separate
+    }
+
     /// The reference of an entry with a separate value; `None` for other entries.
     ///
     /// # Panics
@@ -124,7 +134,7 @@ impl Page {
     #[inline]
     #[must_use]
     pub fn reference(&self, entry: usize) -> Option<&EncodedReference> {
-        if !self.has_separate || !self.writes[entry].is_separate {
+        if !self.is_separate(entry) {
             return None;
         }
         // `decode` has checked the length.

@@ -176,6 +176,12 @@ impl VersionCursor for RunCursor {
     }
 
     #[inline]
+    fn is_separate(&self) -> bool {
+        let (page, entry) = self.current();
+        page.is_separate(entry)
+    }
+
+    #[inline]
     fn next_version(&mut self) -> StorageResult<()> {
         let (page, entry) = self.current();
         if entry + 1 < page.entries() {

@@ -449,7 +449,7 @@ teak_status teak_table_counter_get(teak_table *table, uint32_t counter, uint64_t
 // Raises a counter to `value`, unless it is already higher. Durable with the next commit.
 teak_status teak_table_counter_advance(teak_table *table, uint32_t counter, uint64_t value);
 
-// Sets a counter to a higher or lower value.
+// Sets a counter to a higher or lower value. After an error it is unchanged.
 teak_status teak_table_counter_set(teak_table *table, uint32_t counter, uint64_t value);
 
 // Locks a counter until the same number of unlock calls, or until the transaction ends. Waits like

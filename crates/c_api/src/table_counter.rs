@@ -40,7 +40,7 @@ pub unsafe extern "C" fn teak_table_counter_advance(
     })
 }
 
-/// Sets a counter to a higher or lower value.
+/// Sets a counter to a higher or lower value. After an error it is unchanged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_counter_set(
     table: *mut teak_table,

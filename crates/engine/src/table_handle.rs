@@ -250,18 +250,23 @@ impl TableHandle {
         Ok(())
     }
 
-    /// Sets a durable counter, up or down.
+    /// Sets a durable counter, up or down, unless another thread raises it at the same time. The
+    /// new value is durable with the next durable commit. After an error the counter is unchanged.
     ///
     /// # Errors
     /// `InvalidArgument` when there is no such counter; errors of the log.
     pub fn set_counter(&self, counter: u8, value: u64) -> EngineResult<()> {
-        let set = self.table.counters.set(counter, value);
-        set.ok_or_else(|| no_such_counter(counter))?;
+        let core = &self.core;
+        let _changes = core.lock_changes(self.table.is_temporary());
+        let before = self.counter(counter)?;
         if self.table.is_temporary() {
+            self.table.counters.replace(counter, before, value);
             return Ok(());
         }
-        self.core.counter_log.note_changed(&self.table);
-        Ok(self.core.log_counters()?)
+        let values = (before, value);
+        Ok(core
+            .counter_log
+            .set(&core.log, &self.table, counter, values)?)
     }
 
     /// Reserves `count` hidden row ids and returns the first. Ids are not reused,

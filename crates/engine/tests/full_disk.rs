@@ -268,6 +268,42 @@ fn counters_refused_by_a_full_disk_are_logged_later() {
 }
 
 #[test]
+fn a_counter_whose_record_is_refused_keeps_its_value() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    table.set_counter(0, 700).unwrap();
+    engine.checkpoint().unwrap();
+    fill_disk(&disk);
+    let mut refused = 0;
+    for round in 0u64..2000 {
+        let _ = write_one(&engine, &table, &format!("y{round}"));
+        let _ = engine.flush_log();
+        let before = table.counter(0).unwrap();
+        let wanted = if round % 2 == 0 { 5 } else { 900 } + round;
+        match table.set_counter(0, wanted) {
+            Ok(()) => assert_eq!(table.counter(0).unwrap(), wanted),
+            Err(error) => {
+                assert!(is_full::<()>(&Err(error)));
+                assert_eq!(table.counter(0).unwrap(), before, "{wanted}");
+                refused += 1;
+            }
+        }
+        if refused == 2 {
+            break;
+        }
+    }
+    assert_eq!(refused, 2);
+    let kept = table.counter(0).unwrap();
+    disk.set_capacity(None);
+    engine.flush_log().unwrap();
+    drop(table);
+    engine.abandon();
+    let engine = open(&Arc::new(disk.crash(1)));
+    let table = engine.open_table(TABLE).unwrap();
+    assert_eq!(table.counter(0).unwrap(), kept);
+}
+
+#[test]
 fn after_a_sync_without_space_nothing_is_acknowledged() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);

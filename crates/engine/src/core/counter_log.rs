@@ -29,6 +29,28 @@ impl CounterLog {
         }
     }
 
+    /// Appends a new value of a counter, `before` until now, to the log, and then sets the counter.
+    /// After an error it is unchanged. The caller holds the mutex of table changes, so that the
+    /// catalogue is not captured between the two steps.
+    pub(crate) fn set(
+        &self,
+        log: &WriteAheadLog,
+        table: &Table,
+        counter: u8,
+        (before, value): (u64, u64),
+    ) -> StorageResult<()> {
+        let _turn = self.appending.lock();
+        let table_id = table.id;
+        log.append(&Record::Counter {
+            table_id,
+            counter,
+            value,
+        })?;
+        table.counters.note_logged(counter, value);
+        table.counters.replace(counter, before, value);
+        Ok(())
+    }
+
     /// Appends the changed counters to the log. Threads that change counters do
     /// not wait for this call. Concurrent calls wait for each other, so that the last
     /// record of a counter has its newest value, and that a commit record, which is

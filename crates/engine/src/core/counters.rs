@@ -88,10 +88,12 @@ impl TableCounters {
         Some(live.fetch_max(value, Ordering::AcqRel) < value)
     }
 
-    pub(crate) fn set(&self, counter: u8, value: u64) -> Option<()> {
-        let live = self.values.get(usize::from(counter))?;
-        live.store(value, Ordering::Release);
-        Some(())
+    /// Sets a counter, unless it no longer has the value `before`: then another thread has raised
+    /// it.
+    pub(crate) fn replace(&self, counter: u8, before: u64, value: u64) {
+        if let Some(live) = self.values.get(usize::from(counter)) {
+            let _ = live.compare_exchange(before, value, Ordering::AcqRel, Ordering::Acquire);
+        }
     }
 
     /// Counters whose current value is not in the log.

@@ -6,13 +6,15 @@
 mod common;
 
 use common::*;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{
     AddedIndex, Alteration, AlterationPlan, Engine, EngineError, EngineOptions, EntryOrder,
     IndexNumber, PlannedIndex, RowEntry, TableHandle,
 };
-use teak_testing::GateDisk;
+use teak_testing::{FaultDisk, FileFailure, GateDisk};
 
 const OTHER: &str = "./db/other";
 
@@ -216,4 +218,46 @@ fn a_failing_new_file_fails_its_alteration_and_nothing_else() {
         assert_eq!(rows(&engine, &table).len(), 6);
         assert_eq!(engine.statistics().orphan_files, 0);
     }
+}
+
+/// A file of the same name may have the only copy of earlier records, if it could not be moved to
+/// the directory of orphans before.
+#[test]
+fn a_file_of_earlier_records_is_not_replaced() {
+    let faults = FaultDisk::new(1);
+    let gates = GateDisk::new(Arc::new(faults.clone()));
+    let engine = Engine::open(Arc::new(gates.clone()), options()).unwrap();
+    engine.create_table(&definition(TABLE)).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    put(&engine, &table, "a").unwrap();
+    let name = format!("teak.retained.{:08x}", engine.table_id(TABLE).unwrap());
+    let path = Path::new("/data").join(&name);
+    let earlier = [7; 100];
+    let file = faults.create(&path).unwrap();
+    file.write_all_at(&earlier, 0).unwrap();
+    let is_earlier = |path: &Path| {
+        let mut found = [0; 100];
+        let file = faults.open(path).unwrap();
+        file.read_exact_at(&mut found, 0).unwrap();
+        found == earlier && file.len().unwrap() == 100
+    };
+    faults.fail_file(&path, FileFailure::Renames);
+    gates.fail_syncs("db/t.");
+    engine.checkpoint().unwrap_err();
+    assert!(is_read_only(put(&engine, &table, "b")));
+    assert_eq!(engine.statistics().retained_bytes, 0);
+    assert!(is_earlier(&path));
+    faults.clear_failures();
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while engine.statistics().retained_bytes == 0 {
+        assert!(Instant::now() < give_up, "the records are not retained");
+        std::thread::sleep(Duration::from_millis(20));
+        let _ = engine.checkpoint();
+    }
+    assert!(is_earlier(&Path::new("/data/#teak_orphans").join(&name)));
+    drop(table);
+    engine.abandon();
+    let engine = open(&Arc::new(faults.crash(1)));
+    let table = engine.open_table(TABLE).unwrap();
+    assert_eq!(rows(&engine, &table).len(), 1);
 }

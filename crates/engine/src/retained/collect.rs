@@ -4,11 +4,12 @@
 //! write ids, so writes of active and prepared transactions get the outcome of their
 //! transaction.
 
-use super::file::RetainedWriter;
+use super::file::{RetainedWriter, is_unfinished};
 use crate::catalogue::RetainedIds;
 use crate::core::EngineCore;
 use crate::core::files::IndexFiles;
 use crate::error::EngineResult;
+use crate::name::retained_path;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 use teak_base::{FileId, Lsn, StorageError, StorageResult, WriteId, WriteStatus};
@@ -60,7 +61,7 @@ struct Collector<'a> {
 }
 
 /// Called with each log record and its position.
-type Visit<'a> = dyn FnMut(Lsn, Record<'_>) -> StorageResult<()> + 'a;
+pub(super) type Visit<'a> = dyn FnMut(Lsn, Record<'_>) -> StorageResult<()> + 'a;
 
 /// Where copies are written, and the status of write ids.
 pub(super) struct CopyContext<'a> {
@@ -74,9 +75,48 @@ impl CopyContext<'_> {
     /// in order.
     ///
     /// # Errors
-    /// Those of `read`; `NoSpace`, `Io`. After an error some of the files may exist.
+    /// Those of `read`; `NoSpace`, `Io`. After an error the new files are removed.
     pub(super) fn copy(
         &self,
+        wanted: &[Wanted],
+        end: Lsn,
+        read: impl FnOnce(&mut Visit<'_>) -> StorageResult<()>,
+    ) -> StorageResult<Vec<Copied>> {
+        let mut created = Vec::with_capacity(wanted.len());
+        self.copy_into(&mut created, wanted, end, read)
+            .inspect_err(|_| created.iter().for_each(|table| self.discard(*table)))
+    }
+
+    /// Removes a file that no catalogue needs. If that fails, the file is set aside before it is
+    /// written again, or removed when the engine is opened next.
+    pub(super) fn discard(&self, table: u64) {
+        let path = retained_path(&self.files.directory, table);
+        let _ = self.files.disk.remove(&path);
+    }
+
+    /// Makes the name of a table's file available. The catalogue does not need a file of this name,
+    /// but it may have records of earlier files of the table that could not be set aside before. So
+    /// it is not removed, unless its writer was interrupted.
+    fn set_leftover_aside(&self, table: u64) -> StorageResult<()> {
+        let files = self.files;
+        let path = retained_path(&files.directory, table);
+        if !files.disk.exists(&path)? {
+            return Ok(());
+        }
+        if is_unfinished(files.disk.open(&path)?.as_ref())? {
+            return files.disk.remove(&path);
+        }
+        let target = files.move_aside(&path)?;
+        let (path, target) = (path.display(), target.display());
+        let text = format!("earlier log records in {path} were moved to {target}");
+        files.messages.warning(&text);
+        Ok(())
+    }
+
+    /// As `copy`. Adds the tables whose files it creates to `created`.
+    fn copy_into(
+        &self,
+        created: &mut Vec<u64>,
         wanted: &[Wanted],
         end: Lsn,
         read: impl FnOnce(&mut Visit<'_>) -> StorageResult<()>,
@@ -89,7 +129,9 @@ impl CopyContext<'_> {
             buffered: 0,
         };
         for (number, table) in wanted.iter().enumerate() {
+            self.set_leftover_aside(table.table)?;
             let writer = RetainedWriter::create(disk, directory, self.instance, table.table)?;
+            created.push(table.table);
             let oldest = match table.oldest.is_settled() {
                 true => self.ids.next(),
                 false => table.oldest,

@@ -118,19 +118,18 @@ pub(crate) struct RetainedWriter {
 }
 
 impl RetainedWriter {
-    /// Creates the file, in place of an older one that is not needed.
+    /// Creates the file.
+    ///
+    /// # Errors
+    /// `AlreadyExists`; `NoSpace`, `Io`.
     pub(crate) fn create(
         disk: &Arc<dyn Disk>,
         directory: &Path,
         instance: u64,
         table: u64,
     ) -> StorageResult<Self> {
-        let path = retained_path(directory, table);
-        if disk.exists(&path)? {
-            disk.remove(&path)?;
-        }
         Ok(Self {
-            file: disk.create(&path)?,
+            file: disk.create(&retained_path(directory, table))?,
             header: Header {
                 instance,
                 table,
@@ -277,17 +276,21 @@ pub(crate) fn read_undamaged(
 pub(crate) fn contains_others(
     disk: &Arc<dyn Disk>,
     path: &Path,
+/// Whether the writer of a file was interrupted, so that no catalogue refers to the file.
+pub(super) fn is_unfinished(file: &dyn DiskFile) -> StorageResult<bool> {
+    if file.len()? < HEADER_BYTES as u64 {
+        return Ok(true);
+    }
+    let mut magic = [0; MAGIC.len()];
+    file.read_exact_at(&mut magic, 0)?;
+    Ok(magic == [0; MAGIC.len()])
+}
+
     is_own: &dyn Fn(FileId) -> bool,
 ) -> bool {
     let search = || {
         let file = disk.open(path)?;
-        let mut magic = [0; MAGIC.len()];
-        if file.len()? < HEADER_BYTES as u64 {
-            return Ok(false);
-        }
-        file.read_exact_at(&mut magic, 0)?;
-        if magic == [0; MAGIC.len()] {
-            // A crash has interrupted the writer, so no catalogue refers to the file.
+        if is_unfinished(file.as_ref())? {
             return Ok(false);
         }
         let header = read_header(file.as_ref(), path)?;

@@ -14,7 +14,7 @@
 //! engine is closed or crashes before that, the next open makes the table whole
 //! like an unavailable one, see `restore`.
 
-use super::collect::{Copied, CopyContext, Wanted};
+use super::collect::{Copied, CopyContext, Visit, Wanted};
 use crate::core::EngineCore;
 use crate::core::files::IndexFiles;
 use crate::core::index::Index;
@@ -100,18 +100,10 @@ impl RetainContext<'_> {
         if wanted.is_empty() {
             return Ok(());
         }
-        match self.copy(&wanted, end) {
-            Ok(copied) => {
-                for (read_only, copied) in found.iter().zip(copied) {
-                    self.note(read_only, &copied);
-                }
-                Ok(())
-            }
-            Err(error) => {
-                wanted.iter().for_each(|wanted| self.discard(wanted.table));
-                Err(error)
-            }
+        for (read_only, copied) in found.iter().zip(self.copy(&wanted, end)?) {
+            self.note(read_only, &copied);
         }
+        Ok(())
     }
 
     /// The table with its own indexes, if it refuses writes and its records are not retained yet.
@@ -136,12 +128,16 @@ impl RetainContext<'_> {
         let from = files.map(|(_, from)| *from).min().unwrap_or(end);
         // An index's position is only a lower bound.
         let from = from.max(Lsn(self.replay_from.load(Ordering::Acquire)));
-        let context = CopyContext {
+        let read = |visit: &mut Visit<'_>| self.log.read_between(from, end, visit);
+        self.files_of_records().copy(wanted, end, read)
+    }
+
+    fn files_of_records(&self) -> CopyContext<'_> {
+        CopyContext {
             instance: self.instance,
             files: self.files,
             ids: self.transactions.ids(),
-        };
-        context.copy(wanted, end, |visit| self.log.read_between(from, end, visit))
+        }
     }
 
     /// Step 3. If the table's indexes were replaced since step 1, removes the copy.
@@ -163,7 +159,7 @@ impl RetainContext<'_> {
             }
         };
         if !noted {
-            return self.discard(id);
+            return self.files_of_records().discard(id);
         }
         for index in &read_only.indexes {
             index.set_log_retained(true);
@@ -178,12 +174,5 @@ impl RetainContext<'_> {
             copied.bytes
         );
         self.files.messages.note(&text);
-    }
-
-    /// Removes a file that no catalogue needs. If that fails, the file is removed before it is
-    /// written again, or when the engine is opened next.
-    fn discard(&self, table: u64) {
-        let path = retained_path(&self.files.directory, table);
-        let _ = self.files.disk.remove(&path);
     }
 }

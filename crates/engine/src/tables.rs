@@ -22,7 +22,7 @@ use crate::catalogue::{
     encode_tables_altered,
 };
 use crate::core::EngineCore;
-use crate::core::files::{make_directory, paths_of};
+use crate::core::files::paths_of;
 use crate::core::index::Index;
 use crate::core::log_sync::append_durable;
 use crate::core::table::Table;
@@ -406,7 +406,7 @@ impl Engine {
             .map(|index| to.index_path(&index.label, index.file))
             .collect();
         let directory = &core.files.directory;
-        make_directory(&core.files.disk, &directory.join(to.directory()))?;
+        core.files.make_directory(&directory.join(to.directory()))?;
         let record = Record::TableRenamed {
             table_id: entry.id,
             name: to.name.as_bytes(),

@@ -206,6 +206,38 @@ fn counters_and_row_ids_survive_a_crash() {
     }
 }
 
+/// The directories that the engine creates, and those that a server has created without syncing
+/// their names.
+#[test]
+fn tables_in_new_directories_survive_a_crash() {
+    for made_by_server in [false, true] {
+        let disk = Arc::new(FaultDisk::new(1));
+        let engine = open(&disk);
+        let name = "./outer/inner/t";
+        if made_by_server {
+            disk.create_directories("/data/db".as_ref()).unwrap();
+            disk.create_directories("/data/moved".as_ref()).unwrap();
+        } else {
+            engine.create_table(&definition(name)).unwrap();
+        }
+        engine.create_table(&definition(TABLE)).unwrap();
+        engine.create_table(&definition("./db/u")).unwrap();
+        engine.rename_table("./db/u", "./moved/u").unwrap();
+        drop(engine);
+        for seed in 0..20 {
+            let engine = open(&Arc::new(disk.crash(seed)));
+            for name in [TABLE, "./moved/u", name] {
+                let is_missing = made_by_server && name.contains("outer");
+                assert_eq!(
+                    engine.open_table(name).is_err(),
+                    is_missing,
+                    "{name} {seed}"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn tables_are_recovered_with_names_metadata_and_rows() {
     let disk = Arc::new(FaultDisk::new(1));

@@ -7,7 +7,8 @@
 //! - A lost write beyond the old end may leave zeros there.
 //! - Creations, renames and removals of names are durable once their directory
 //!   is synced; before that, a power loss may keep or lose each of them.
-//!   Directories themselves are durable immediately.
+//! - The same is true for a new directory: if it is lost, everything in it is
+//!   lost, synced or not. Directories in the root are durable immediately.
 //! - After a failed sync the operating system may have dropped the writes, while
 //!   reads still show them.
 //!

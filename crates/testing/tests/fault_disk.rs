@@ -43,6 +43,29 @@ fn synced_bytes_survive_every_crash() {
 }
 
 #[test]
+fn a_directory_is_durable_when_the_one_above_it_is_synced() {
+    let (disk, _file) = disk_with(b"durable");
+    let inner = Path::new("/d/a/b");
+    let path = inner.join("f");
+    disk.create_directories(inner).unwrap();
+    disk.create(&path).unwrap().sync().unwrap();
+    disk.sync_directory(inner).unwrap();
+    let outcomes = || -> BTreeSet<(bool, bool)> {
+        let after = (0..300).map(|seed| disk.crash(seed));
+        let exists = |disk: &FaultDisk, path: &Path| disk.exists(path).unwrap();
+        after
+            .map(|disk| (exists(&disk, &path), exists(&disk, Path::new("/d/a"))))
+            .collect()
+    };
+    let all = [(false, false), (false, true), (true, true)];
+    assert_eq!(outcomes(), BTreeSet::from(all));
+    disk.sync_directory(Path::new("/d")).unwrap();
+    assert_eq!(outcomes(), BTreeSet::from([(false, true), (true, true)]));
+    disk.sync_directory(Path::new("/d/a")).unwrap();
+    assert_eq!(outcomes(), BTreeSet::from([(true, true)]));
+}
+
+#[test]
 fn unsynced_writes_are_lost_kept_or_reordered() {
     let (disk, file) = disk_with(&[0; 2]);
     file.write_all_at(b"1", 0).unwrap();

@@ -21,6 +21,9 @@ pub(crate) struct IndexFiles {
     pub tree_options: TreeOptions,
     pub messages: Messages,
     unowned: Mutex<UnownedFiles>,
+    /// Directories of index files whose names are durable. A directory is removed from the set with
+    /// a file in it: when it is empty, the server may remove it and create it again.
+    durable_directories: Mutex<BTreeSet<PathBuf>>,
 }
 
 /// Files that belong to no table, and are removed when the engine is opened next if they are not
@@ -41,16 +44,30 @@ pub(crate) fn parents(root: &Path, paths: &[PathBuf]) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// Creates a directory and makes its name durable.
+/// Makes the name of a directory or file durable.
+fn sync_name(disk: &Arc<dyn Disk>, path: &Path) -> StorageResult<()> {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => disk.sync_directory(Path::new(".")),
+        Some(parent) => disk.sync_directory(parent),
+        None => Ok(()),
+    }
+}
+
+/// Creates a directory and those above it that are missing, and makes their names durable.
 pub(crate) fn make_directory(disk: &Arc<dyn Disk>, directory: &Path) -> StorageResult<()> {
-    if disk.exists(directory)? {
+    let mut missing = Vec::new();
+    for path in directory.ancestors() {
+        if path.as_os_str().is_empty() || disk.exists(path)? {
+            break;
+        }
+        missing.push(path);
+    }
+    if missing.is_empty() {
         return Ok(());
     }
     disk.create_directories(directory)?;
-    match directory.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => disk.sync_directory(parent),
-        _ => Ok(()),
-    }
+    let mut missing = missing.into_iter().rev();
+    missing.try_for_each(|path| sync_name(disk, path))
 }
 
 pub(crate) fn paths_of(indexes: &[IndexEntry]) -> Vec<PathBuf> {
@@ -73,6 +90,31 @@ impl IndexFiles {
             tree_options,
             messages,
             unowned: Mutex::default(),
+            durable_directories: Mutex::default(),
+        }
+    }
+
+    /// Makes the name of a directory of index files durable, and creates the directory if it is
+    /// missing. The server creates the directory of a database and does not sync its name.
+    pub(crate) fn make_directory(&self, directory: &Path) -> StorageResult<()> {
+        let is_durable = || self.durable_directories.lock().contains(directory);
+        if directory == self.directory {
+            return Ok(());
+        }
+        if !self.disk.exists(directory)? {
+            make_directory(&self.disk, directory)?;
+        } else if !is_durable() {
+            sync_name(&self.disk, directory)?;
+        }
+        let mut durable = self.durable_directories.lock();
+        durable.insert(directory.to_path_buf());
+        Ok(())
+    }
+
+    /// Called before a file is removed or moved.
+    fn note_removal(&self, path: &Path) {
+        if let Some(directory) = path.parent() {
+            self.durable_directories.lock().remove(directory);
         }
     }
 
@@ -182,7 +224,7 @@ impl IndexFiles {
         let durable: Vec<PathBuf> = durable.map(|(_, path)| path.clone()).collect();
         let directories = parents(&self.directory, &durable);
         for directory in &directories {
-            make_directory(&self.disk, directory)?;
+            self.make_directory(directory)?;
         }
         for index in indexes {
             trees.push(self.new_tree(index)?);
@@ -197,7 +239,9 @@ impl IndexFiles {
     /// now is removed when the engine is opened next.
     pub(crate) fn remove(&self, paths: &[PathBuf]) {
         for path in paths {
-            match self.disk.remove(&self.directory.join(path)) {
+            let full = self.directory.join(path);
+            self.note_removal(&full);
+            match self.disk.remove(&full) {
                 Ok(()) | Err(StorageError::NotFound { .. }) => {
                     if let (Some(file), Some(directory)) = (file_id_of(path), path.parent()) {
                         let mut unowned = self.unowned.lock();
@@ -233,11 +277,11 @@ impl IndexFiles {
     /// `Io`, if it is in another file system for example; `NotFound`.
     pub(crate) fn move_aside(&self, path: &Path) -> StorageResult<PathBuf> {
         let target = self.free_name(path)?;
-        make_directory(&self.disk, &self.directory.join(ORPHANS_DIRECTORY))?;
         let parents = || [path, &target].into_iter().filter_map(Path::parent);
         for directory in parents() {
             make_directory(&self.disk, directory)?;
         }
+        self.note_removal(path);
         self.disk.rename(path, &target)?;
         for directory in parents() {
             self.disk.sync_directory(directory)?;
@@ -280,6 +324,7 @@ impl IndexFiles {
         let root = &self.directory;
         let mut outcome = Ok(());
         for (old, new) in old.iter().zip(&mut *new) {
+            self.note_removal(&root.join(old));
             let renamed = self.disk.rename(&root.join(old), &root.join(&*new));
             if let Err(error) = renamed {
                 new.clone_from(old);

@@ -4,7 +4,7 @@ use super::replay::{Replay, malformed};
 use crate::catalogue::{
     ID_MAX, IndexEntry, TableEntry, decode_indexes_changed, decode_paths, decode_tables_altered,
 };
-use crate::core::files::{make_directory, parents, paths_of};
+use crate::core::files::{parents, paths_of};
 use crate::core::tables::{FILE_ID_COUNTER, NO_TABLE, TableState, UNOWNED_FILE_COUNTER};
 use crate::error::EngineResult;
 use std::path::PathBuf;
@@ -142,7 +142,7 @@ impl Replay {
             let (old_path, new_path) = (root.join(old), root.join(new));
             if old_path != new_path && disk.exists(&old_path)? {
                 for directory in parents(root, std::slice::from_ref(new)) {
-                    make_directory(disk, &directory)?;
+                    self.files.make_directory(&directory)?;
                 }
                 self.paths = None;
                 disk.rename(&old_path, &new_path)?;

@@ -23,6 +23,13 @@ pub(super) struct Names {
     durable: Table,
     unsynced: Vec<Change>,
     directories: BTreeSet<PathBuf>,
+    /// The directories that a power loss may lose, with everything in them.
+    unsynced_directories: BTreeSet<PathBuf>,
+}
+
+/// Whether a directory is in the root, or is the root.
+fn is_at_the_top(directory: &Path) -> bool {
+    directory.ancestors().nth(2).is_none()
 }
 
 impl Change {
@@ -82,8 +89,12 @@ impl Names {
     }
 
     pub fn create_directories(&mut self, directory: &Path) {
-        let ancestors = directory.ancestors().map(Path::to_path_buf);
-        self.directories.extend(ancestors);
+        for ancestor in directory.ancestors() {
+            let is_new = self.directories.insert(ancestor.to_path_buf());
+            if is_new && !is_at_the_top(ancestor) {
+                self.unsynced_directories.insert(ancestor.to_path_buf());
+            }
+        }
     }
 
     pub fn create(&mut self, path: &Path, id: ContentId) {
@@ -114,6 +125,8 @@ impl Names {
     /// Makes the changes of a directory durable. Returns the content ids of the changed names;
     /// these contents may have lost their last name.
     pub fn sync(&mut self, directory: &Path) -> Vec<ContentId> {
+        self.unsynced_directories
+            .retain(|made| made.parent() != Some(directory));
         let mut changed = Vec::new();
         let mut rest = Vec::new();
         for change in std::mem::take(&mut self.unsynced) {
@@ -160,11 +173,24 @@ impl Names {
                 change.apply(&mut table);
             }
         }
+        let unsynced = self.unsynced_directories.iter();
+        let lost: Vec<&PathBuf> = unsynced
+            .filter(|_| match style {
+                0 => true,
+                1 => false,
+                _ => random.one_in(2),
+            })
+            .collect();
+        let is_kept = |path: &Path| !lost.iter().any(|lost| path.starts_with(lost));
+        table.retain(|path, _| is_kept(path));
+        let mut directories = self.directories.clone();
+        directories.retain(|path| is_kept(path));
         Names {
             current: table.clone(),
             durable: table,
             unsynced: Vec::new(),
-            directories: self.directories.clone(),
+            directories,
+            unsynced_directories: BTreeSet::new(),
         }
     }
 }

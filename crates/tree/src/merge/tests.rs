@@ -246,6 +246,22 @@ proptest! {
             let closes = pair[0].1.is_settled();
             prop_assert!(!(closes && pair[0].0 == pair[1].0), "something older than a settled version was kept");
         }
+        // A writer looks for the newest version, so range tombstones must be in order.
+        let newer_first = |a: WriteId, b: WriteId| match (a.is_settled(), b.is_settled()) {
+            (_, true) => true,
+            (true, false) => false,
+            _ => match (statuses[a.0 as usize - 1], statuses[b.0 as usize - 1]) {
+                (WriteStatus::Committed(a), WriteStatus::Committed(b)) => a >= b,
+                (newer, _) => !matches!(newer, WriteStatus::Committed(_)),
+            },
+        };
+        for k in 0..KEYS {
+            let covering = merged.tombstones.iter().filter(|tombstone| tombstone.covers(&key(k)));
+            let ids: Vec<WriteId> = covering.map(|tombstone| tombstone.write_id).collect();
+            for pair in ids.windows(2) {
+                prop_assert!(newer_first(pair[0], pair[1]), "key {k}: {ids:?}");
+            }
+        }
         let mut after = before[..from].to_vec();
         after.push(merged);
         after.extend_from_slice(&before[to..]);

@@ -8,7 +8,8 @@
 
 use super::status_cache::{MergeStatus, StatusCache};
 use crate::RangeTombstone;
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
 use teak_base::WriteId;
 
 /// Disjoint pieces of the range tombstones of one source, in key order.
@@ -18,6 +19,29 @@ pub(crate) struct TombstoneLayer {
     pub(crate) source: usize,
     fragments: Vec<Fragment>,
     position: usize,
+    /// The unsettled writes of the fragments.
+    writes: Vec<Write>,
+}
+
+/// A write by its place in the commit order: the sequence of its commit, or the maximum if it is
+/// active, and its id. The locks of transactions ensure that of two range tombstones that cover a
+/// key, the later one has the greater place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Write {
+    sequence: u64,
+    id: WriteId,
+}
+
+impl Write {
+    /// `None` for a write that every snapshot sees.
+    fn of(id: WriteId, status: MergeStatus) -> Option<Self> {
+        let sequence = match status {
+            MergeStatus::Settled => return None,
+            MergeStatus::Committed(at) => at,
+            MergeStatus::Active | MergeStatus::Aborted => u64::MAX,
+        };
+        Some(Self { sequence, id })
+    }
 }
 
 #[derive(Debug)]
@@ -58,13 +82,9 @@ impl Fragment {
         let settled = covering
             .iter()
             .any(|(_, class)| *class == MergeStatus::Settled);
-        let mut unsettled: Vec<(u64, WriteId)> = covering
+        let mut unsettled: Vec<Write> = covering
             .iter()
-            .filter_map(|(tombstone, class)| match class {
-                MergeStatus::Settled => None,
-                MergeStatus::Committed(at) => Some((*at, tombstone.write_id)),
-                _ => Some((u64::MAX, tombstone.write_id)),
-            })
+            .filter_map(|(tombstone, class)| Write::of(tombstone.write_id, *class))
             .collect();
         unsettled.sort_unstable();
         unsettled.dedup();
@@ -74,7 +94,7 @@ impl Fragment {
                 Bound::Key(key) => Some(key.to_vec()),
                 Bound::Unbounded => None,
             },
-            ids: unsettled.into_iter().rev().map(|(_, id)| id).collect(),
+            ids: unsettled.into_iter().rev().map(|write| write.id).collect(),
             settled,
         })
     }
@@ -103,6 +123,9 @@ impl TombstoneLayer {
             .filter(|(_, class)| *class != MergeStatus::Aborted)
             .collect();
         live.sort_by(|a, b| a.0.start.cmp(&b.0.start));
+        let writes = live.iter();
+        let writes = writes.filter_map(|(tombstone, class)| Write::of(tombstone.write_id, *class));
+        let writes = writes.collect();
         let bounds: BTreeSet<Bound<'_>> = live
             .iter()
             .flat_map(|(tombstone, _)| [Bound::Key(&tombstone.start), Bound::end(tombstone)])
@@ -125,6 +148,7 @@ impl TombstoneLayer {
             source,
             fragments,
             position: 0,
+            writes,
         })
     }
 
@@ -172,7 +196,7 @@ impl TombstoneLayer {
 }
 
 /// The range tombstones of all layers between the bounds, for the merged run. Adjacent fragments
-/// of one write are joined.
+/// of one write are joined. Of those that cover a key, the newest is first, and the settled one last.
 pub(crate) fn carried_tombstones(
     layers: &[TombstoneLayer],
     lower: Option<&[u8]>,
@@ -197,6 +221,10 @@ pub(crate) fn carried_tombstones(
             _ => joined.push(piece),
         }
     }
-    joined.sort_unstable_by(|a, b| (&a.start, a.write_id).cmp(&(&b.start, b.write_id)));
+    let writes = layers.iter().flat_map(|layer| &layer.writes);
+    let places: HashMap<WriteId, Write> = writes.map(|write| (write.id, *write)).collect();
+    // A settled write has no place, and `None` is less than any.
+    let newest_first = |tombstone: &RangeTombstone| Reverse(places.get(&tombstone.write_id));
+    joined.sort_by(|a, b| (newest_first(a), &a.start).cmp(&(newest_first(b), &b.start)));
     joined
 }

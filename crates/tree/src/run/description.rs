@@ -37,8 +37,8 @@ pub struct RunDescription {
     /// Whether no entry was settled when the run was written, so that
     /// `write_ids` covers all its entries and tombstones.
     pub all_unsettled: bool,
-    /// The range tombstones. They are older than all entries of the run. Their order does not tell
-    /// which of them is newer.
+    /// The range tombstones. They are older than all entries of the run. Of those that cover a key,
+    /// the newest is first.
     pub range_tombstones: Vec<RangeTombstone>,
 }
 

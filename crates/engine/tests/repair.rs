@@ -15,6 +15,7 @@ use common::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use teak_disk::Disk;
 use teak_engine::{
     AddedIndex, AlterationPlan, Engine, EngineError, EntryOrder, PlannedIndex, StorageError,
@@ -115,6 +116,47 @@ fn a_repair_saves_the_rows_of_intact_pages() {
     for seed in 0..5 {
         let engine = open(&Arc::new(disk.crash(seed)));
         assert_eq!(checked_rows(&engine).len() as u64, report.rows + 10);
+    }
+}
+
+/// The ids of the transaction are between those of the table's rows, so the repair has to find out
+/// whether the transaction has written the table.
+#[test]
+fn a_prepared_transaction_prevents_the_repair_of_the_tables_it_has_written() {
+    const OTHER: &str = "./db/u";
+    for writes_table in [false, true] {
+        let disk = Arc::new(FaultDisk::new(1));
+        let (engine, table) = with_table(&disk);
+        engine.create_table(&definition(OTHER)).unwrap();
+        let other = engine.open_table(OTHER).unwrap();
+        // Until this snapshot ends, no write id is replaced by zero.
+        let mut reader = begin(&engine);
+        assert_eq!(see(&mut reader, &table), []);
+        fill(&engine, &table, 0..1000);
+        let mut prepared = begin(&engine);
+        insert(&mut prepared, &other, "row", "1").unwrap();
+        if writes_table {
+            insert(&mut prepared, &table, "99999", &value_of(99_999)).unwrap();
+        }
+        prepared.prepare(b"x").unwrap();
+        prepared.detach();
+        fill(&engine, &table, 1000..2000);
+        engine.checkpoint().unwrap();
+        drop((prepared, reader, table, other));
+        engine.abandon();
+        let disk = Arc::new(disk.crash(1));
+        flip(&disk, &file(&disk, "t.PRIMARY"), |sector| sector == 40);
+        let engine = open(&disk);
+        let mut findings = Vec::new();
+        if writes_table {
+            assert!(is_timeout(repair(&engine, &mut findings)));
+            engine.commit_prepared(b"x", Duration::ZERO).unwrap();
+        }
+        let report = repair(&engine, &mut findings).unwrap();
+        assert!(report.lost_parts > 0);
+        let found = checked_rows(&engine);
+        assert_eq!(found.contains_key("99999"), writes_table);
+        assert_eq!(found.len() as u64, report.rows);
     }
 }
 

@@ -81,7 +81,7 @@ impl RetainedRows {
     /// Reads and sorts the records whose effects the file of the `rows` does not contain.
     ///
     /// # Errors
-    /// `Wait(Timeout)` when a record belongs to a prepared transaction, whose outcome is not known
+    /// `Wait(Timeout)` when such a record belongs to a prepared transaction, whose outcome is not known
     /// yet. `Wait(Interrupted)`, `NoSpace`; `NotFound` and `Io` when the records may be readable
     /// later.
     pub(super) fn read(
@@ -115,7 +115,9 @@ impl RetainedRows {
                     return Err(WaitError::Interrupted.into());
                 }
                 read += 1;
-                if !is_committed(core, record)? || lsn < rows.replay_from {
+                // The file contains the effect of an earlier record, even if the outcome of its
+                // transaction is not known.
+                if lsn < rows.replay_from || !is_committed(core, record)? {
                     return Ok(());
                 }
                 match *record {

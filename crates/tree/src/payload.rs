@@ -7,6 +7,7 @@ use crate::TreeOptions;
 use crate::node::ChildId;
 use std::path::Path;
 use teak_base::bytes::{Malformed, Put, Take};
+use teak_base::limits::LSN_MAX;
 use teak_base::{Codec, Lsn, StorageError, StorageResult};
 use teak_block_file::BlockAddress;
 
@@ -115,7 +116,10 @@ impl Payload {
             raw_bytes: take.u64()?,
         };
         payload.options.separate_value_bytes = take.u32()?;
-        if !payload.options.is_valid() || payload.next_child_id > ChildId::MAX.0 {
+        if !payload.options.is_valid()
+            || payload.next_child_id > ChildId::MAX.0
+            || payload.flushed_lsn.0 > LSN_MAX
+        {
             return Err(Malformed);
         }
         // Later versions may append fields, which are ignored.

@@ -4,7 +4,7 @@
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::checksum::{checksum, checksum_parts};
 use teak_base::codec::Codec;
-use teak_base::limits::BLOCK_RAW_BYTES_MAX;
+use teak_base::limits::{BLOCK_RAW_BYTES_MAX, LSN_MAX};
 
 /// The format version that this build writes and reads.
 pub(crate) const FORMAT_VERSION: u32 = 2;
@@ -122,6 +122,9 @@ impl SegmentHeader {
             first_lsn: summed.u64()?,
             previous: summed.u64()?,
         };
+        if header.first_lsn > LSN_MAX {
+            return Err(HeaderError::Invalid("the segment's position"));
+        }
         Ok((header, found))
     }
 }
@@ -194,10 +197,7 @@ impl BatchHeader {
         if header.raw_bytes == 0
             || header.raw_bytes > raw_max
             || header.stored_bytes > header.raw_bytes
-            || header
-                .first_lsn
-                .checked_add(u64::from(header.raw_bytes))
-                .is_none()
+            || header.first_lsn > LSN_MAX
         {
             return Err(HeaderError::Invalid("the batch's length"));
         }

@@ -2,6 +2,7 @@
 
 use super::entries::{
     Catalogue, IndexEntry, IndexSizes, PreparedEntry, RetainedIds, TEMPORARY_ID_MIN, TableEntry,
+    VALUE_FIXED_BYTES_MAX,
 };
 use crate::definition::page_bytes_fit;
 use std::collections::BTreeMap;
@@ -9,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use teak_base::bytes::{Malformed, Put, Take};
+use teak_base::limits::LSN_MAX;
 use teak_base::write_id_ranges::{EncodedRanges, put_write_id_ranges};
 use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRanges};
 
@@ -16,6 +18,9 @@ use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRanges};
 /// larger one is malformed.
 pub(crate) const ID_MAX: u64 = 1 << 60;
 const _: () = assert!(ID_MAX < TEMPORARY_ID_MIN);
+
+/// The largest reported size of an index.
+const SIZE_MAX: u64 = 1 << 48;
 
 /// The largest number of consecutive write ids that no log record contains. Such ids
 /// belong to statements that wrote temporary tables only, or whose record could not
@@ -33,6 +38,13 @@ fn within(id: u64) -> Decoded<u64> {
         return Err(Malformed);
     }
     Ok(id)
+}
+
+fn lsn_within(lsn: u64) -> Decoded<Lsn> {
+    if lsn > LSN_MAX {
+        return Err(Malformed);
+    }
+    Ok(Lsn(lsn))
 }
 
 fn take_text(take: &mut Take<'_>) -> Decoded<String> {
@@ -64,6 +76,14 @@ fn take_page_bytes(take: &mut Take<'_>) -> Decoded<u32> {
     Ok(bytes)
 }
 
+fn take_value_fixed_bytes(take: &mut Take<'_>) -> Decoded<u32> {
+    let bytes = take.u32()?;
+    if bytes > VALUE_FIXED_BYTES_MAX {
+        return Err(Malformed);
+    }
+    Ok(bytes)
+}
+
 fn take_bool(take: &mut Take<'_>) -> Decoded<bool> {
     match take.u8()? {
         0 => Ok(false),
@@ -88,14 +108,17 @@ impl IndexSizes {
     }
 
     fn take(take: &mut Take<'_>) -> Decoded<Self> {
+        // They are only reported, so a wrong one is no reason to refuse the catalogue. The sum of
+        // those of all indexes must not overflow.
+        let mut size = || Ok::<_, Malformed>(take.varint()?.min(SIZE_MAX));
         Ok(Self {
-            entries: take.varint()?,
-            tombstones: take.varint()?,
-            raw_bytes: take.varint()?,
-            file_bytes: take.varint()?,
-            unused_bytes: take.varint()?,
-            height: take.varint()?,
-            runs: take.varint()?,
+            entries: size()?,
+            tombstones: size()?,
+            raw_bytes: size()?,
+            file_bytes: size()?,
+            unused_bytes: size()?,
+            height: size()?,
+            runs: size()?,
         })
     }
 }
@@ -121,8 +144,8 @@ impl IndexEntry {
             codec: Codec::from_number(take.u8()?).ok_or(Malformed)?,
             page_bytes: take_page_bytes(take)?,
             exact_lookups: take_bool(take)?,
-            value_fixed_bytes: take.u32()?,
-            oldest_write_id: WriteId(take.varint()?),
+            value_fixed_bytes: take_value_fixed_bytes(take)?,
+            oldest_write_id: WriteId(take_id(take)?),
             sizes: IndexSizes::take(take)?,
         })
     }
@@ -343,8 +366,8 @@ impl Catalogue {
     pub(super) fn take(take: &mut Take<'_>) -> Decoded<Self> {
         let catalogue = Self {
             instance: take.u64()?,
-            replay_from: Lsn(take.u64()?),
-            tables_lsn: Lsn(take.u64()?),
+            replay_from: lsn_within(take.u64()?)?,
+            tables_lsn: lsn_within(take.u64()?)?,
             next_table: within(take.u64()?)?,
             next_file: within(take.u64()?)?,
             next_write_id: WriteId(within(take.u64()?)?),

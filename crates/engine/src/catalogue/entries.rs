@@ -9,7 +9,7 @@ use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRange, WriteIdRanges};
 use teak_tree::{EMPTY_FILE_BYTES, TreeOptions};
 
 /// Maximum length of the part of a value that is stored column by column, in bytes.
-const VALUE_FIXED_BYTES_MAX: u32 = 64 << 10;
+pub(super) const VALUE_FIXED_BYTES_MAX: u32 = 64 << 10;
 
 /// The smallest id of temporary tables and of their files. Neither the catalogue
 /// nor the log contains such ids, so they are allocated again after a restart.

@@ -222,6 +222,27 @@ mod tests {
         assert!(refused(
             |catalogue| catalogue.next_write_id = WriteId(u64::MAX)
         ));
+        assert!(refused(|catalogue| {
+            let table = catalogue.tables.get_mut(&7).unwrap();
+            table.indexes[0].oldest_write_id = WriteId(1 << 61);
+        }));
+        assert!(refused(|catalogue| {
+            let table = catalogue.tables.get_mut(&7).unwrap();
+            table.indexes[0].value_fixed_bytes = 1 << 20;
+        }));
+        assert!(refused(|catalogue| catalogue.replay_from = Lsn(1 << 63)));
+        assert!(refused(|catalogue| catalogue.tables_lsn = Lsn(u64::MAX)));
+    }
+
+    #[test]
+    fn sizes_that_are_only_reported_are_limited() {
+        let mut catalogue = example();
+        let table = catalogue.tables.get_mut(&7).unwrap();
+        table.indexes[0].sizes.raw_bytes = u64::MAX;
+        let decoded = decode_catalogue(Path::new("c"), &encode_catalogue(&catalogue)).unwrap();
+        let found = decoded.tables[&7].indexes[0].sizes;
+        assert!((1 << 40..1 << 50).contains(&found.raw_bytes), "{found:?}");
+        assert_eq!(found.entries, 200);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::checksum::{checksum, checksum_parts};
+use teak_base::limits::LSN_MAX;
 use teak_base::{Codec, FileId, Lsn, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
 use teak_write_ahead_log::{RECORD_BYTES_MAX, Record};
@@ -85,7 +86,11 @@ impl Header {
                 length: take.u64()?,
             })
         };
-        fields().map_err(malformed)
+        let header: Self = fields().map_err(malformed)?;
+        if header.end.0 > LSN_MAX {
+            return Err(malformed(Malformed));
+        }
+        Ok(header)
     }
 
     fn require_owner(&self, path: &Path, instance: u64, table: u64) -> StorageResult<()> {
@@ -271,11 +276,6 @@ pub(crate) fn read_undamaged(
     }
 }
 
-/// Whether a file of retained records may contain records of index files that `is_own` does not
-/// accept.
-pub(crate) fn contains_others(
-    disk: &Arc<dyn Disk>,
-    path: &Path,
 /// Whether the writer of a file was interrupted, so that no catalogue refers to the file.
 pub(super) fn is_unfinished(file: &dyn DiskFile) -> StorageResult<bool> {
     if file.len()? < HEADER_BYTES as u64 {
@@ -286,6 +286,11 @@ pub(super) fn is_unfinished(file: &dyn DiskFile) -> StorageResult<bool> {
     Ok(magic == [0; MAGIC.len()])
 }
 
+/// Whether a file of retained records may contain records of index files that `is_own` does not
+/// accept.
+pub(crate) fn contains_others(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
     is_own: &dyn Fn(FileId) -> bool,
 ) -> bool {
     let search = || {
@@ -355,6 +360,9 @@ fn decode_batches(
         while !take.is_empty() {
             let mut next = || Ok::<_, Malformed>((take.u64()?, Record::decode(&mut take)?));
             let (lsn, record) = next().map_err(|_| corrupt("a record is malformed"))?;
+            if lsn >= header.end.0 {
+                return Err(corrupt("a record's position is not valid"));
+            }
             visit(Lsn(lsn), &record)?;
             records += 1;
         }
@@ -383,7 +391,7 @@ fn read_batch(
     let (stored, raw, codec) = fields().map_err(|_| corrupt("a batch is malformed"))?;
     let start = offset + BATCH_HEADER_BYTES as u64;
     let end = start + u64::from(stored);
-    if end > header.length || raw as usize > BATCH_BYTES_MAX {
+    if end > header.length || stored.max(raw) as usize > BATCH_BYTES_MAX {
         return Err(corrupt("a batch is too long"));
     }
     let mut payload = vec![0; stored as usize];
@@ -483,6 +491,23 @@ mod tests {
         read(&disk).unwrap();
         file.set_len(file.len().unwrap() - 1).unwrap();
         read(&disk).unwrap_err();
+    }
+
+    #[test]
+    fn positions_that_were_never_given_are_damage() {
+        for end in [Lsn(100), Lsn(u64::MAX)] {
+            let disk = disk();
+            let mut writer = RetainedWriter::create(&disk, DIRECTORY.as_ref(), 7, 12).unwrap();
+            let record = Record::DeleteRange {
+                file: FileId(2),
+                write_id: WriteId(5),
+                start: b"a",
+                end: b"b",
+            };
+            writer.push(Lsn(100), &record);
+            writer.finish(end).unwrap();
+            assert!(read(&disk).unwrap_err().is_corrupt());
+        }
     }
 
     /// None of the records is visited, even if the damage is after them.

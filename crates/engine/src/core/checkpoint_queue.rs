@@ -35,6 +35,8 @@ pub(crate) struct StepOutcome {
 struct State {
     waiting: VecDeque<QueuedStep>,
     running: usize,
+    /// Background threads that run a step.
+    helping: usize,
     outcomes: Vec<StepOutcome>,
 }
 
@@ -63,22 +65,28 @@ impl CheckpointQueue {
 
     /// Takes a step, for the thread that added it.
     pub(crate) fn take(&self) -> Option<QueuedStep> {
-        self.take_below(usize::MAX)
-    }
-
-    /// Takes a step, for a background thread, unless enough of them help.
-    pub(crate) fn take_to_help(&self) -> Option<QueuedStep> {
-        self.take_below(self.helpers_max)
-    }
-
-    fn take_below(&self, running_max: usize) -> Option<QueuedStep> {
         let mut state = self.state.lock();
-        if state.running > running_max {
+        let step = state.waiting.pop_front()?;
+        state.running += 1;
+        Some(step)
+    }
+
+    /// Takes a step, for a background thread, unless enough of them help. After the end of the
+    /// step the thread calls [`CheckpointQueue::end_help`].
+    pub(crate) fn take_to_help(&self) -> Option<QueuedStep> {
+        let mut state = self.state.lock();
+        if state.helping >= self.helpers_max {
             return None;
         }
         let step = state.waiting.pop_front()?;
         state.running += 1;
+        state.helping += 1;
         Some(step)
+    }
+
+    /// Called by a background thread that has run a step.
+    pub(crate) fn end_help(&self) {
+        self.state.lock().helping -= 1;
     }
 
     /// Ends a step that was taken.
@@ -97,5 +105,67 @@ impl CheckpointQueue {
         let mut state = self.state.lock();
         self.ended.wait_while(&mut state, |state| state.running > 0);
         std::mem::take(&mut state.outcomes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::catalogue::IndexEntry;
+    use crate::definition::IndexDefinition;
+    use std::path::Path;
+    use teak_base::{Codec, FileId};
+    use teak_disk::{Disk, MemoryDisk};
+    use teak_tree::{PageCache, Tree, TreeOptions};
+
+    fn index() -> Arc<Index> {
+        let memory = MemoryDisk::new();
+        memory.create_directories(Path::new("/d")).unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(memory);
+        let cache = Arc::new(PageCache::new(1 << 20));
+        let path = Path::new("/d/f");
+        let tree = Tree::create(&disk, path, FileId(1), TreeOptions::default(), &cache);
+        let definition = IndexDefinition {
+            label: "PRIMARY".into(),
+            codec: Codec::None,
+            page_bytes: 0,
+            exact_lookups: true,
+            value_fixed_bytes: 0,
+        };
+        let entry = IndexEntry::new(FileId(1), "f".into(), definition);
+        Arc::new(Index::new(entry, tree.unwrap(), &Arc::default()))
+    }
+
+    #[test]
+    fn the_number_of_helping_threads_is_limited() {
+        for (flusher_count, helpers_max) in [(1, 1), (2, 1), (3, 2), (4, 2), (8, 4)] {
+            let queue = CheckpointQueue::new(flusher_count);
+            let index = index();
+            queue.add((0..20).map(|_| QueuedStep {
+                index: Arc::clone(&index),
+                step: CheckpointStep::Capture,
+            }));
+            let end = |step: QueuedStep| {
+                queue.finish(StepOutcome {
+                    index: step.index,
+                    outcome: Ok(None),
+                });
+            };
+            // The thread that added the steps does not run one now, and then it does.
+            let mut helping = Vec::new();
+            helping.extend(std::iter::from_fn(|| queue.take_to_help()));
+            assert_eq!(helping.len(), helpers_max, "{flusher_count}");
+            let own = queue.take().unwrap();
+            assert!(queue.take_to_help().is_none());
+            end(own);
+            assert!(queue.take_to_help().is_none());
+            helping.drain(..).for_each(|step| {
+                end(step);
+                queue.end_help();
+            });
+            assert!(queue.take_to_help().is_some());
+        }
     }
 }

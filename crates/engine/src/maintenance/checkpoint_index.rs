@@ -67,8 +67,12 @@ impl FlushContext<'_> {
     /// Runs a step for the thread that makes a round of checkpoints. Returns false
     /// if there is no step to run.
     pub(super) fn help_checkpoint(&self) -> bool {
-        let step = self.checkpoints.take_to_help();
-        step.map(|step| self.run_checkpoint_step(step)).is_some()
+        let Some(step) = self.checkpoints.take_to_help() else {
+            return false;
+        };
+        self.run_checkpoint_step(step);
+        self.checkpoints.end_help();
+        true
     }
 
     pub(super) fn run_checkpoint_step(&self, queued: QueuedStep) {

@@ -324,6 +324,10 @@ impl LimitedFile {
         let Some(mut handle) = self.handle.try_write() else {
             return Closing::Refused;
         };
+        // The file may have been used again, for example while it was synced.
+        if self.used.load(Ordering::Relaxed) {
+            return Closing::Refused;
+        }
         // A thread that uses the file has a reference to it. The fence makes the flag of unsynced
         // writes visible that a thread has set before it dropped its reference.
         let is_in_use = Arc::strong_count(&file) > 2;

@@ -162,6 +162,25 @@ fn a_file_is_read_and_renamed_while_it_is_synced_to_be_closed() {
 }
 
 #[test]
+fn a_file_that_was_used_while_it_was_synced_to_be_closed_remains_open() {
+    let memory = MemoryDisk::new();
+    memory.create_directories(Path::new("/data")).unwrap();
+    let gate = GateDisk::new(Arc::new(memory));
+    let disk = LimitedDisk::new(Arc::new(gate.clone()), 1);
+    let file = disk.create(&path(0)).unwrap();
+    file.write_all_at(&[7], 0).unwrap();
+    gate.hold_syncs("f0");
+    std::thread::scope(|scope| {
+        let opening = scope.spawn(|| disk.create(&path(1)).unwrap());
+        gate.wait_for_arrival("f0");
+        assert_eq!(byte_of(&*file), 7);
+        gate.open_gate("f0");
+        let _other = opening.join().unwrap();
+        assert_eq!(disk.open_files(), 2);
+    });
+}
+
+#[test]
 fn files_without_unsynced_writes_are_closed_first() {
     let (faults, disk) = failing_disk();
     let files: Vec<_> = (0..LIMIT).map(|n| disk.create(&path(n)).unwrap()).collect();

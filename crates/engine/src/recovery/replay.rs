@@ -12,6 +12,7 @@ use self::workers::{Action, ReplayEntry, Workers};
 use super::id_parts::FoundParts;
 use crate::catalogue::{Catalogue, PreparedEntry, UNNAMED_IDS_MAX};
 use crate::core::budget::Budget;
+use crate::core::file_search::FoundFiles;
 use crate::core::files::IndexFiles;
 use crate::core::index::Index;
 use crate::core::tables::Tables;
@@ -50,8 +51,8 @@ pub(super) struct Replay {
     /// or belong to an unavailable table.
     pub(super) indexes: HashMap<FileId, Option<Arc<Index>>>,
     pub written: Vec<Arc<Index>>,
-    /// The paths of all index files, if a search was necessary.
-    pub(super) paths: Option<HashMap<FileId, PathBuf>>,
+    /// The index files that searches have found.
+    pub(super) paths: FoundFiles,
     /// Writes of prepared transactions by XID, including those that have ended since.
     prepared: BTreeMap<Vec<u8>, Arc<WriteIdRanges>>,
     /// Parts of the write ids of records that were not read yet.
@@ -102,7 +103,7 @@ impl Replay {
             tables_lsn: catalogue.tables_lsn,
             indexes: HashMap::new(),
             written: Vec::new(),
-            paths: None,
+            paths: FoundFiles::default(),
             prepared: std::mem::take(&mut catalogue.prepared)
                 .into_iter()
                 .map(|entry| (entry.xid, entry.write_ids))

@@ -4,6 +4,7 @@ use super::replay::{Replay, malformed};
 use crate::catalogue::{
     ID_MAX, IndexEntry, TableEntry, decode_indexes_changed, decode_paths, decode_tables_altered,
 };
+use crate::core::file_search::FoundFiles;
 use crate::core::files::{parents, paths_of};
 use crate::core::tables::{FILE_ID_COUNTER, NO_TABLE, TableState, UNOWNED_FILE_COUNTER};
 use crate::error::EngineResult;
@@ -144,7 +145,7 @@ impl Replay {
                 for directory in parents(root, std::slice::from_ref(new)) {
                     self.files.make_directory(&directory)?;
                 }
-                self.paths = None;
+                self.paths = FoundFiles::default();
                 disk.rename(&old_path, &new_path)?;
             }
         }

@@ -14,7 +14,7 @@
 
 use crate::catalogue::{IndexEntry, TableEntry};
 use crate::core::EngineCore;
-use crate::core::file_search::with_found_paths;
+use crate::core::file_search::{FoundFiles, with_found_paths};
 use crate::core::index::{Index, adopt_options};
 use crate::core::opening::{entry_of, slot_of};
 use crate::error::{EngineError, EngineResult};
@@ -23,8 +23,6 @@ use crate::maintenance::catalogue_writer::CatalogueContext;
 use crate::maintenance::flusher::FlushContext;
 use crate::name::retained_path;
 use crate::retained::file::read_retained;
-use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use teak_base::{FileId, Lsn, StorageError, StorageResult};
@@ -52,7 +50,7 @@ pub(crate) fn restore_table(
     let Some(entry) = unavailable_entry(core, id) else {
         return Ok(());
     };
-    let whole = make_whole(core, &mut None, entry, interrupted);
+    let whole = make_whole(core, &mut FoundFiles::default(), entry, interrupted);
     let whole = whole.inspect_err(|error| report(core, id, error))?;
     publish(core, vec![whole])
 }
@@ -69,7 +67,7 @@ pub(crate) fn restore_all(core: &EngineCore) -> EngineResult<()> {
         let retained = states.filter(|(_, state)| state.entry.retained.is_some());
         retained.map(|(id, _)| *id).collect()
     };
-    let (mut paths, mut failed) = (None, 0);
+    let (mut paths, mut failed) = (FoundFiles::default(), 0);
     for ids in ids.chunks(TABLES_AT_ONCE) {
         let mut found = Vec::new();
         for id in ids {
@@ -131,7 +129,7 @@ fn unavailable_entry(core: &EngineCore, id: u64) -> Option<TableEntry> {
 /// Steps 1 and 2. Returns the entry that the table will have.
 fn make_whole(
     core: &EngineCore,
-    paths: &mut Option<HashMap<FileId, PathBuf>>,
+    paths: &mut FoundFiles,
     entry: TableEntry,
     interrupted: &dyn Fn() -> bool,
 ) -> EngineResult<TableEntry> {
@@ -147,7 +145,7 @@ fn make_whole(
 /// that a repair finds the records in these files.
 fn fill(
     core: &EngineCore,
-    paths: &mut Option<HashMap<FileId, PathBuf>>,
+    paths: &mut FoundFiles,
     entry: TableEntry,
     interrupted: &dyn Fn() -> bool,
 ) -> EngineResult<TableEntry> {

@@ -6,13 +6,14 @@
 mod common;
 
 use common::*;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{Engine, EngineOptions, TableHandle};
-use teak_testing::FaultDisk;
+use teak_testing::{FaultDisk, GateDisk};
 
 const TABLES: usize = 24;
 
@@ -51,10 +52,10 @@ fn while_busy<R>(engine: &Engine, table: &TableHandle, work: impl FnOnce() -> R)
                 thread::sleep(Duration::from_micros(200));
             }
         });
-        let result = work();
+        let result = std::panic::catch_unwind(AssertUnwindSafe(work));
         done.store(true, Ordering::Release);
         writer.join().unwrap();
-        result
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
@@ -115,4 +116,39 @@ fn a_table_that_is_used_remains_open() {
     open.commit().unwrap();
     assert_eq!(rows(&engine, &used).len(), 1);
     assert_eq!(rows(&engine, &idle).len(), 1);
+}
+
+/// Tables without handles above the limit are flushed some at a time.
+#[test]
+fn tables_above_the_limit_are_flushed_at_a_pace() {
+    const MANY: usize = 100;
+    /// The files that may be written after a pause, and one of the last table.
+    const BURST_FILES: u64 = 33;
+    let gates = GateDisk::new(Arc::new(MemoryDisk::new()));
+    let mut options = busy_options();
+    options.open_tables_kept = 60;
+    options.table_idle_period = Duration::from_secs(3600);
+    let engine = Engine::open(Arc::new(gates.clone()), options).unwrap();
+    let busy = create(&engine, "./db/busy");
+    while_busy(&engine, &busy, || {
+        let tables: Vec<TableHandle> = (0..MANY).map(|n| create(&engine, &name(n))).collect();
+        for table in &tables {
+            commit(&engine, |t| insert(t, table, "row", "1").unwrap());
+        }
+        drop(tables);
+        gates.hold_syncs("db/t");
+        let before = engine.statistics().flushes;
+        // Opening many tables makes the engine close some.
+        for n in 0..70 {
+            drop(create(&engine, &format!("./db/u{n}")));
+        }
+        gates.wait_for_arrival("db/t");
+        let flushes = engine.statistics().flushes - before;
+        assert!((1..=BURST_FILES).contains(&flushes), "{flushes}");
+        gates.open_gate("db/t");
+        wait_until("tables above the limit remain open", || {
+            // Some of the last tables remain open, because not many were opened since.
+            engine.statistics().open_tables <= 60 + 65
+        });
+    });
 }

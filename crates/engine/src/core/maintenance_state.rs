@@ -38,6 +38,9 @@ pub(crate) struct IdleSweep {
     pub quiet_since: Instant,
     /// Unused tables that must be flushed before they can be closed.
     pub waiting: BTreeMap<u64, Slot>,
+    /// How many tables without handles were open above the limit, less the tables that were taken
+    /// from `waiting` since then.
+    pub excess: usize,
     /// The table that was taken from `waiting` last. The one with the next id follows.
     pub flushed: u64,
     pub pace: FilePace,
@@ -52,6 +55,7 @@ impl Default for IdleSweep {
             log_end: Lsn(0),
             quiet_since: Instant::now(),
             waiting: BTreeMap::new(),
+            excess: 0,
             flushed: 0,
             pace: FilePace::new(Instant::now()),
         }

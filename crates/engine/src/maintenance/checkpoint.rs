@@ -113,17 +113,17 @@ impl CheckpointContext<'_> {
         if self.settling.run_pass(&mut state.settling) {
             self.forget_aborted(&mut state);
         }
-        let mut unflushed = Vec::new();
         if self.flush.signals.has_opened_many() {
             state.idle_sweep.is_urgent = true;
             self.flush.signals.reset_opened();
             let count = self.idle_tables.close();
             if count > self.options.open_tables_kept / 4 {
-                unflushed = self.idle_tables.unflushed(count);
+                let sweep = &mut state.idle_sweep;
+                self.idle_tables.queue_unflushed(sweep, count);
             }
         }
         let unused = self.idle_tables.sweep(&mut state.idle_sweep);
-        unflushed.extend(self.idle_tables.unflushed_of(&unused));
+        let unflushed = self.idle_tables.unflushed_of(&unused);
         self.flush_some(&mut state)?;
         self.checkpoint_temporary();
         self.flush.note_unflushable();

@@ -24,9 +24,16 @@ use teak_tree::SpaceGoal;
 /// Checkpoints of index files per second.
 const FILES_PER_SECOND: u32 = 16;
 
-/// The same while little memory is left for the page cache, or many aborted ids
-/// are registered.
+/// The same while little memory is left for the page cache, many aborted ids are registered, or
+/// the number of open tables without handles is twice the limit.
 const HURRIED_FILES_PER_SECOND: u32 = 64;
+
+/// The same while still more tables without handles are open.
+const FILES_PER_SECOND_MAX: u32 = 256;
+
+/// Number of open tables above the limit, as a multiple of the limit, above which files are written
+/// at the maximum rate.
+const EXCESS_FACTOR_MAX: usize = 4;
 
 /// What one pass writes.
 #[derive(Default)]
@@ -44,6 +51,16 @@ fn planned(index: &Arc<Index>) -> Planned {
 }
 
 impl IdleTables<'_> {
+    fn files_per_second(&self, excess: usize, must_hurry: bool) -> u32 {
+        if excess > self.kept.saturating_mul(EXCESS_FACTOR_MAX) {
+            FILES_PER_SECOND_MAX
+        } else if must_hurry || excess > self.kept || self.flush.is_page_cache_short() {
+            HURRIED_FILES_PER_SECOND
+        } else {
+            FILES_PER_SECOND
+        }
+    }
+
     /// Writes some indexes and closes their tables if they are unused.
     ///
     /// # Errors
@@ -54,13 +71,10 @@ impl IdleTables<'_> {
         settled: &mut BTreeSet<FileId>,
         must_hurry: bool,
     ) -> EngineResult<()> {
-        let rate = match must_hurry || self.flush.is_page_cache_short() {
-            true => HURRIED_FILES_PER_SECOND,
-            false => FILES_PER_SECOND,
-        };
+        let rate = self.files_per_second(sweep.excess, must_hurry);
         let allowed = match self.flush.signals.has_threads() {
             true => sweep.pace.allowed(Instant::now(), rate),
-            false => BATCH_INDEXES,
+            false => usize::MAX,
         };
         let mut flush = IdleFlush::default();
         while flush.indexes.len() < allowed {
@@ -77,8 +91,10 @@ impl IdleTables<'_> {
         batch.sort_by_key(|planned| planned.oldest);
         // These references would keep the tables open.
         flush.indexes.clear();
-        // The failure of an index is stored in the index.
-        self.flush.checkpoint_batch(&batch, Scope::Due)?;
+        for batch in batch.chunks(BATCH_INDEXES) {
+            // The failure of an index is stored in the index.
+            self.flush.checkpoint_batch(batch, Scope::Due)?;
+        }
         for (id, slot) in flush.tables {
             self.close_if_unused(id, &slot, SpaceGoal::Busy);
         }
@@ -106,6 +122,7 @@ impl IdleTables<'_> {
             return false;
         };
         sweep.flushed = id;
+        sweep.excess = sweep.excess.saturating_sub(1);
         let Some(slot) = sweep.waiting.remove(&id) else {
             return false;
         };

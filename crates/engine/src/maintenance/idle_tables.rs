@@ -8,7 +8,8 @@
 //!
 //! A table can be closed when all its changes are in its files. While nothing is
 //! written to the log, unused tables are flushed so that they can be closed, some
-//! at a time. On a busy engine they wait for their turn (`idle_flush`).
+//! at a time. On a busy engine they wait for their turn (`idle_flush`), as do tables
+//! without handles above the limit.
 
 use super::flusher::FlushContext;
 use crate::core::index::Index;
@@ -101,13 +102,13 @@ impl IdleTables<'_> {
         slots.into_iter().filter(is_open).collect()
     }
 
-    /// Closes tables without handles while more than `kept` are open. Returns
-    /// how many of them could not be closed, usually because they must be flushed
-    /// first.
+    /// Closes tables without handles while more than `kept` are open. Returns the number of
+    /// tables without handles above this limit, which could not be closed, usually because they
+    /// must be flushed first.
     pub(super) fn close(&self) -> usize {
         let slots = self.open_slots();
         let mut excess = slots.len().saturating_sub(self.kept);
-        let mut unflushed = 0;
+        let mut refused = 0;
         for (id, slot) in slots {
             if excess == 0 {
                 break;
@@ -115,30 +116,33 @@ impl IdleTables<'_> {
             if !has_no_handle(&slot) {
                 continue;
             }
-            excess -= 1;
-            if !self.close_if_idle(id, &slot) {
-                unflushed += 1;
+            if self.close_if_idle(id, &slot) {
+                excess -= 1;
+            } else {
+                refused += 1;
             }
         }
-        unflushed
+        excess.min(refused)
     }
 
-    /// The indexes of up to `count` tables without handles that must be flushed and
-    /// checkpointed before the tables can be closed.
-    pub(super) fn unflushed(&self, mut count: usize) -> Vec<Arc<Index>> {
-        let mut unflushed = Vec::new();
-        for (_, slot) in self.open_slots() {
+    /// Adds up to `count` tables without handles that must be flushed before they can be closed to
+    /// those that wait for that.
+    pub(super) fn queue_unflushed(&self, sweep: &mut IdleSweep, mut count: usize) {
+        sweep.excess = count;
+        for (id, slot) in self.open_slots() {
             if count == 0 {
                 break;
             }
-            if !has_no_handle(&slot) {
+            if !has_no_handle(&slot) || unflushed_indexes(&slot).is_empty() {
                 continue;
             }
-            let indexes = unflushed_indexes(&slot);
-            count -= usize::from(!indexes.is_empty());
-            unflushed.extend(indexes);
+            // A table that is used from now on remains open.
+            if let Some(table) = &*slot.lock() {
+                table.take_use();
+            }
+            sweep.waiting.insert(id, slot);
+            count -= 1;
         }
-        unflushed
     }
 
     /// Continues the sweep, or begins one that is due: closes tables that were

@@ -39,7 +39,8 @@ int Share::open(THD *thd, const char *name, const TABLE *table, Purpose purpose,
   share->query_cache_slot_ = query_cache_use::slot_of(name);
   const EngineTableName engine_name(name);
   const bool for_repair = purpose == Purpose::Repair;
-  teak_status status = for_repair ? teak_table_open_damaged(engine, engine_name, &share->table_)
+  auto is_killed = [](void *killed) { return thd_kill_level(static_cast<THD *>(killed)) != THD_IS_NOT_KILLED; };
+  teak_status status = for_repair ? teak_table_open_damaged(engine, engine_name, is_killed, thd, &share->table_)
                                   : teak_table_open_lazily(engine, engine_name, &share->table_);
   if (status == TEAK_OK && for_repair) status = teak_table_is_unreadable(share->table_, &share->is_unreadable_);
   if (status != TEAK_OK) {

@@ -278,9 +278,12 @@ typedef struct teak_salvage_report {
 // Opens a table that may be damaged. If teak_table_open() fails for it, the handle can only be used
 // for teak_table_verify(), teak_table_salvage() and an alteration that replaces all indexes, and no
 // other handle can be opened as long as it exists. TEAK_CORRUPT when nothing can be read: the file of
-// the rows is missing or has no valid superblock.
+// the rows is missing or has no valid superblock. `interrupt` may be NULL; it is called while
+// retained log records are applied, and ends the call with TEAK_INTERRUPTED when it returns true.
 teak_status teak_table_open_damaged(teak_engine *engine,
                                     teak_slice name,
+                                    bool (*interrupt)(void *context),
+                                    void *context,
                                     teak_table **table);
 
 // Returns whether the table could be opened only to be repaired.

@@ -197,19 +197,32 @@ impl Engine {
     /// `NoSuchTable`; `TableDamaged` when nothing can be read: the file of the
     /// rows is missing or has no valid superblock; `Storage`.
     pub fn open_damaged_table(&self, name: &str) -> EngineResult<TableHandle> {
-        let cause = match self.open_table(name) {
+        self.open_damaged_table_unless(name, &|| false)
+    }
+
+    /// As [`Engine::open_damaged_table`]. Applying retained log records, or waiting for a thread
+    /// that does so, may take long: it stops when `interrupted` returns true.
+    ///
+    /// # Errors
+    /// Also `Storage(Interrupted)`.
+    pub fn open_damaged_table_unless(
+        &self,
+        name: &str,
+        interrupted: &dyn Fn() -> bool,
+    ) -> EngineResult<TableHandle> {
+        let mut handle = self.open_table_lazily(name)?;
+        let cause = match handle.open_files_unless(interrupted) {
             Err(
                 EngineError::TableDamaged { cause, .. }
                 | EngineError::TableUnavailable { cause, .. },
             ) => cause,
             Err(EngineError::Storage(cause @ StorageError::Io { .. })) => cause,
-            outcome => return outcome,
+            opened => return opened.map(|()| handle),
         };
-        let mut handle = self.open_table_lazily(name)?;
         // Waits for a thread that is applying the retained records to the table, and prevents
         // others from beginning to do so.
         let restoring = &self.core.retained.restoring;
-        let _turn = restoring.begin(handle.table.id, &|| false)?;
+        let _turn = restoring.begin(handle.table.id, interrupted)?;
         handle.open_damaged(cause)?;
         Ok(handle)
     }

@@ -39,15 +39,19 @@ unsafe impl Versioned for teak_salvage_report {}
 /// Opens a table that may be damaged. If teak_table_open() fails for it, the handle can only be used
 /// for teak_table_verify(), teak_table_salvage() and an alteration that replaces all indexes, and no
 /// other handle can be opened as long as it exists. TEAK_CORRUPT when nothing can be read: the file of
-/// the rows is missing or has no valid superblock.
+/// the rows is missing or has no valid superblock. `interrupt` may be NULL; it is called while
+/// retained log records are applied, and ends the call with TEAK_INTERRUPTED when it returns true.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_open_damaged(
     engine: *mut teak_engine,
     name: teak_slice,
+    interrupt: Option<unsafe extern "C" fn(context: *mut c_void) -> bool>,
+    context: *mut c_void,
     table: *mut *mut teak_table,
 ) -> teak_status {
     boundary!([reference(engine), text(name), out(table)] {
-        let handle = engine.engine.open_damaged_table(name)?;
+        let interrupted = interruption(interrupt, context);
+        let handle = engine.engine.open_damaged_table_unless(name, &interrupted)?;
         table.set_handle(teak_table { handle });
         Ok(())
     })

@@ -252,6 +252,7 @@ constexpr Counter counters[] = {
     {"indexes", &teak_engine_statistics::indexes},
     {"recovered_records", &teak_engine_statistics::recovered_records},
     {"aborted_ids", &teak_engine_statistics::aborted_ids},
+    {"aborted_ranges", &teak_engine_statistics::aborted_ranges},
     {"unavailable_tables", &teak_engine_statistics::unavailable_tables},
     {"retained_log_bytes", &teak_engine_statistics::retained_bytes},
     {"orphan_files", &teak_engine_statistics::orphan_files},

@@ -906,6 +906,8 @@ typedef struct teak_engine_statistics {
   uint64_t orphan_bytes;
   // Tables that refuse writes because a file of them fails.
   uint64_t read_only_tables;
+  // Ranges of aborted write ids, without those among the newest ids. Their number has a bound.
+  uint64_t aborted_ranges;
 } teak_engine_statistics;
 
 // Reads the statistics.

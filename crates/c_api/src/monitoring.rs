@@ -213,6 +213,8 @@ pub struct teak_engine_statistics {
     pub orphan_bytes: u64,
     /// Tables that refuse writes because a file of them fails.
     pub read_only_tables: u64,
+    /// Ranges of aborted write ids, without those among the newest ids. Their number has a bound.
+    pub aborted_ranges: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -291,6 +293,7 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             indexes,
             recovered_records,
             aborted_ids,
+            aborted_ranges,
             unavailable_tables,
             retained_bytes,
             orphan_files,

@@ -25,6 +25,11 @@ namespace {
 // By default the server shows at most 64 messages of a statement, and a table may have many partitions.
 constexpr size_t FINDINGS_OF_PARTITION_MAX = 5;
 
+/* A number with the text for one or for several. */
+std::string counted(uint64_t count, const char *one, const char *several) {
+  return std::to_string(count) + " " + (count == 1 ? one : several);
+}
+
 bool is_killed(THD *thd) { return thd_kill_level(thd) != THD_IS_NOT_KILLED; }
 
 class TableRepair {
@@ -139,14 +144,17 @@ class TableRepair {
      reason the number of saved rows is not shown for a partition without losses. */
   void report() {
     if (salvaged_.lost_entries != 0)
-      warn("up to " + std::to_string(salvaged_.lost_entries) + " row versions in pages and runs were lost");
+      warn("up to " + counted(salvaged_.lost_entries, "row version in pages and runs was lost",
+                              "row versions in pages and runs were lost"));
     if (salvaged_.doubtful_rows != 0)
-      warn(std::to_string(salvaged_.doubtful_rows) +
-           " rows may be older than the last committed version, or were deleted");
-    if (malformed_ != 0) warn(std::to_string(malformed_) + " rows were malformed and left out");
+      warn(counted(salvaged_.doubtful_rows, "row may be older than the last committed version, or was deleted",
+                   "rows may be older than the last committed version, or were deleted"));
+    if (malformed_ != 0)
+      warn(counted(malformed_, "row was malformed and left out", "rows were malformed and left out"));
     if (excluded_rows_ != 0)
-      warn(std::to_string(excluded_rows_) + " rows were left out: others have the same value of a unique key");
-    const std::string saved = std::to_string(salvaged_.rows - malformed_ - excluded_rows_) + " rows were saved";
+      warn(counted(excluded_rows_, "row was left out: another has the same value of a unique key",
+                   "rows were left out: others have the same value of a unique key"));
+    const std::string saved = counted(salvaged_.rows - malformed_ - excluded_rows_, "row was saved", "rows were saved");
     const bool is_whole = findings_.empty() && salvaged_.doubtful_rows + malformed_ + excluded_rows_ == 0;
     if (!is_partition() || !is_whole) push(Sql_condition::WARN_LEVEL_NOTE, saved);
     sql_print_information("TEAK: repair of %s: %s", open_.name().c_str(), saved.c_str());
@@ -156,8 +164,8 @@ class TableRepair {
       if (number < shown_max) push(Sql_condition::WARN_LEVEL_WARN, findings_[number]);
     }
     if (findings_.size() > shown_max)
-      push(Sql_condition::WARN_LEVEL_WARN,
-           std::to_string(findings_.size() - shown_max) + " more findings are in the error log");
+      push(Sql_condition::WARN_LEVEL_WARN, counted(findings_.size() - shown_max, "more finding is in the error log",
+                                                   "more findings are in the error log"));
   }
 
   void warn(const std::string &sentence) {

@@ -52,7 +52,10 @@ impl Listing<'_> {
     fn end(&mut self) {
         if let Some(rest) = self.count.checked_sub(LISTED_MAX).filter(|rest| *rest > 0) {
             let label = self.label;
-            (self.sink)(&format!("index {label}: {rest} more parts cannot be read"));
+            (self.sink)(&match rest {
+                1 => format!("index {label}: 1 more part cannot be read"),
+                _ => format!("index {label}: {rest} more parts cannot be read"),
+            });
         }
     }
 }
@@ -118,14 +121,14 @@ impl TableHandle {
         if let Some(unread) = retained.and_then(|retained| retained.unread) {
             report.lost_parts = 1;
             let cause = unread.cause;
-            findings(&match unread.records {
-                Some(records) => format!(
-                    "{records} log records are lost: {cause}. Rows written since the last checkpoint of the table are missing or have earlier values"
-                ),
-                None => format!(
-                    "all retained log records are lost: {cause}. Rows written since the last checkpoint of the table are missing or have earlier values"
-                ),
-            });
+            let lost = match unread.records {
+                Some(1) => format!("1 log record is lost: {cause}"),
+                Some(records) => format!("{records} log records are lost: {cause}"),
+                None => format!("all retained log records are lost: {cause}"),
+            };
+            findings(&format!(
+                "{lost}. Rows written since the last checkpoint of the table are missing or have earlier values"
+            ));
         }
         let mut listing = Listing {
             label: &index.entry.label,

@@ -91,16 +91,19 @@ pub enum Error {
         /// The bound in bytes.
         bytes_max: u64,
     },
-    /// The table refuses writes, because one of its files cannot be written. Its rows can be read.
-    /// [`Database::truncate_table`](crate::Database::truncate_table) replaces the files.
+    /// The table refuses writes, because one of its files cannot be written or synced. Its rows can
+    /// be read. It accepts writes again when the file can be written. After a failed sync it does so
+    /// when the database is opened again, or when
+    /// [`Database::truncate_table`](crate::Database::truncate_table) has replaced the files.
     TableReadOnly {
         /// An index file of the table.
         path: PathBuf,
         /// The failure.
         cause: StorageError,
     },
-    /// A file of the table cannot be opened, for example because it is missing. Rows that the file
-    /// lacks are retained as log records. The table can be used again when the file can be opened.
+    /// A file of the table is missing, or cannot be read. Or the file was not usable when the
+    /// database was opened after a crash: then the log records that it lacks are retained, and must
+    /// be applied first. No row is lost. The next use of the table tries again.
     TableUnavailable {
         /// The table.
         name: String,

@@ -81,7 +81,8 @@ impl fmt::Display for LostPart {
         if let Some(entries) = self.entries
             && self.kind != LostKind::Value
         {
-            write!(f, " with {entries} entries")?;
+            let noun = if entries == 1 { "entry" } else { "entries" };
+            write!(f, " with {entries} {noun}")?;
         }
         f.write_str(" cannot be read: keys ")?;
         match (self.lower.is_empty(), &self.upper) {

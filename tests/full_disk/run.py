@@ -7,8 +7,9 @@ private mount namespace. A ballast file fills it. Then, for each kind of stateme
 2. the server does not stop, and reads still work;
 3. when the ballast is removed, the same statement succeeds, without a restart.
 
-Finally: kill -9 and a restart on the full disk, DROP TABLE, and writes into the freed space. Each kind of statement
-counts as one test.
+Finally: kill -9 and a restart on the full disk, DROP TABLE, and writes into the freed space. And a database on a file
+system of its own that becomes full: its table becomes read-only, other tables are written without limit, and the table is
+written again when there is space. Each kind of statement counts as one test.
 """
 
 import argparse
@@ -26,6 +27,7 @@ DATABASE = "full"
 # ER_DISK_FULL, and the server's errors for its own files (.frm): ER_CANT_CREATE_TABLE, ER_CANT_CREATE_FILE, EE_WRITE,
 # ER_ERROR_ON_WRITE, and the errors of ALTER and RENAME.
 DISK_FULL, SERVERS_OWN = 1021, (1004, 1005, 1025, 1026, 3, 28)
+READ_ONLY = 1036  # ER_OPEN_AS_READONLY
 PATIENCE_SECONDS = 60
 
 
@@ -85,9 +87,9 @@ class Test:
         self.server.options += ["--skip-innodb", "--default-storage-engine=TEAK",
                                 f"--aria-log-dir-path={self.directory / 'server' / 'tmp'}"]
 
-    def fill(self):
+    def fill(self, ballast=None):
         """Extends the ballast file until no byte is free."""
-        with open(self.ballast, "ab", buffering=0) as file:
+        with open(ballast or self.ballast, "ab", buffering=0) as file:
             for block in (1 << 20, 1 << 12, 1 << 9):
                 while True:
                     try:
@@ -299,7 +301,80 @@ class Test:
             rows = connection.run(f"CHECK TABLE {table}")
             self.check(rows[-1][3] == b"OK", f"CHECK TABLE {table}: {rows}")
 
-    KINDS = (insert, insert_many, update, delete, load, commit, create, alter, truncate, drop, restart)
+    def wait_for_read_only(self, connection, tables, meanwhile):
+        """Calls `meanwhile` until this number of tables is read-only."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        query = "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'Teak_read_only_tables'"
+        while int(connection.value(query)) != tables and time.monotonic() < deadline:
+            meanwhile()
+        self.check(int(connection.value(query)) == tables, f"Teak_read_only_tables = {tables}")
+
+    def write_elsewhere(self, connection, first, rows):
+        """Writes rows of 3000 bytes to a table of the data directory's file system."""
+        for id in range(first, first + rows, 100):
+            values = ",".join(f"({id + number}, '{self.text(3000)}', 0)" for number in range(100))
+            self.patiently(connection, f"INSERT INTO u VALUES {values}")
+
+    def read_only(self, connection):
+        connection.run("CREATE DATABASE small")
+        connection.close()
+        self.server.stop()
+        place = self.data / "small"
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)], check=True)
+        log_size = "--teak-log-size-max=32M"
+        self.server.options.append(log_size)
+        self.server.start()
+        connection = self.server.connect(DATABASE)
+        try:
+            self.fill_small(connection, place / "ballast")
+        finally:
+            connection.close()
+            self.server.options.remove(log_size)
+            self.server.stop()
+            subprocess.run(["umount", str(place)], check=True)
+            self.server.start()
+
+    def fill_small(self, connection, ballast):
+        self.table(connection, "u")
+        self.table(connection, "small.t", 100)
+        connection.run("FLUSH ENGINE LOGS")
+        self.fill(ballast)
+        written = 0
+
+        def write():
+            nonlocal written
+            self.write_elsewhere(connection, written, 200)
+            written += 200
+
+        done = 100
+        while self.refused(connection, f"INSERT INTO small.t VALUES ({done}, '{self.text(3000)}', 1)",
+                           (DISK_FULL, READ_ONLY)) is None:
+            done += 1
+            self.fill(ballast)
+            if done == 5000:
+                break
+        self.wait_for_read_only(connection, 1, write)
+        error = self.refused(connection, "DELETE FROM small.t", (DISK_FULL, READ_ONLY))
+        self.check(error is not None, "a read-only table is not written")
+        # More than the bound of the log.
+        for _ in range(60):
+            write()
+        self.check(self.count(connection, "u") == written, "the other table has its rows")
+        self.check(self.count(connection, "small.t") == done, "read-only: the rows are those acknowledged")
+        self.check(self.count(connection, "small.t FORCE INDEX (n)", "n = 1") == done - 100, "read-only: the index agrees")
+        ballast.unlink()
+        self.wait_for_read_only(connection, 0, lambda: time.sleep(0.1))
+        self.patiently(connection, "INSERT INTO small.t VALUES (-1, 'x', 0)")
+        connection.close()
+        self.server.kill()
+        self.server.start()
+        with self.server.connect(DATABASE) as again:
+            self.check(self.count(again, "small.t") == done + 1, "kill -9 loses nothing")
+            rows = again.run("CHECK TABLE small.t EXTENDED")
+            self.check(rows[-1][3] == b"OK", f"CHECK TABLE small.t: {rows}")
+            again.run("DROP TABLE u, small.t")
+
+    KINDS = (insert, insert_many, update, delete, load, commit, create, alter, truncate, drop, restart, read_only)
 
     def run(self):
         self.prepare()
@@ -315,7 +390,7 @@ class Test:
             connection = self.server.connect(DATABASE)
             try:
                 kind(self, connection)
-                if kind is not Test.restart:
+                if kind not in (Test.restart, Test.read_only):
                     self.check(self.server.pid() == pid, f"{kind.__name__}: the server is running")
             except (SqlError, RuntimeError) as error:
                 self.check(False, f"{kind.__name__}: {error}")

@@ -116,8 +116,14 @@ my_bool ha_teak::register_query_cache_table(THD *thd, const char *path, uint pat
 
 bool ha_teak::get_error_message(int error, String *text) {
   const std::string &cause = open_.error_text();
-  if (error >= HA_ERR_LAST || error == HA_ERR_TABLE_EXIST || error == HA_ERR_TO_BIG_ROW)
+  if (error < HA_ERR_LAST && error != HA_ERR_TABLE_EXIST && error != HA_ERR_TO_BIG_ROW) return false;
+  if (cause.empty() && table != nullptr && table->part_info != nullptr) {
+    // The server asks the partition that was used last, and another partition may have failed.
+    const LastErrorText said;
+    text->append(said.c_str(), strlen(said.c_str()));
+  } else {
     text->append(cause.data(), cause.size());
+  }
   return false;
 }
 
@@ -220,6 +226,7 @@ int ha_teak::extra(enum ha_extra_function operation) {
 
 int ha_teak::reset() {
   open_.note_written();
+  open_.error_text().clear();
   multi_range_.dsmrr_close();
   scan_.close();
   fetcher_.reset();

@@ -6,7 +6,8 @@
 //! 3. The caller writes and publishes the blocks that the captured root lacks.
 //! 4. Reserve space for the space map, and write it.
 //! 5. If the blocks that no durable checkpoint contains are many or not known, or
-//!    if the durable superblock may be in either slot: sync.
+//!    if the durable superblock may be in either slot: sync. In the last case, write
+//!    it again before that.
 //! 6. Write the superblock into the slot that does not hold the durable one. If
 //!    step 5 did not sync, it lists the new blocks with a checksum, and a reader
 //!    that finds them incomplete uses the other slot.
@@ -167,6 +168,7 @@ impl PreparedCheckpoint {
             superblock.new_blocks = NewBlocks::describe(&*shared.file, extents)?;
         }
         if superblock.new_blocks.is_none() {
+            shared.rewrite_superblock()?;
             shared.sync()?;
         }
         let superblock = superblock.encode()?;

@@ -4,7 +4,7 @@
 use crate::extents::Extent;
 use crate::space::Space;
 use crate::statistics::BlockFileCounters;
-use crate::superblock::SuperblockSlot;
+use crate::superblock::{SUPERBLOCK_BYTES, SuperblockSlot};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,6 +28,9 @@ pub(crate) struct FileState {
     pub space: Space,
     /// The slot of the last durable superblock.
     pub durable_slot: SuperblockSlot,
+    /// Whether it is known that the superblock in this slot is durable, and not only its
+    /// copy in the other slot.
+    is_slot_durable: bool,
     /// The highest generation that may be in the file.
     pub generation: u64,
     /// The space of the last durable superblock's space map.
@@ -85,6 +88,7 @@ impl SharedFile {
     pub fn made_durable(&self, slot: SuperblockSlot, version: u64, map: Vec<Extent>) {
         let mut state = self.state.lock();
         state.durable_slot = slot;
+        state.is_slot_durable = true;
         state.may_list_new_blocks = true;
         let old_map = std::mem::replace(&mut state.map, map);
         state.space.made_durable(version, old_map);
@@ -144,6 +148,22 @@ impl SharedFile {
         })
     }
 
+    /// Writes the durable superblock again, unless it is known in which slot it is
+    /// durable. After the next sync it is durable in `durable_slot`. A sync that failed
+    /// in an earlier process may have dropped it there, although it is read correctly.
+    pub fn rewrite_superblock(&self) -> StorageResult<()> {
+        let (slot, is_durable) = {
+            let state = self.state();
+            (state.durable_slot, state.is_slot_durable)
+        };
+        if is_durable {
+            return Ok(());
+        }
+        let mut superblock = vec![0; SUPERBLOCK_BYTES];
+        self.file.read_exact_at(&mut superblock, slot.offset())?;
+        self.file.write_all_at(&superblock, slot.offset())
+    }
+
     /// Truncates the file after the last byte in use, if that makes it shorter by
     /// at least `min_bytes`, which is a function of the new length. Only writers
     /// that allocate space wait until it is truncated.
@@ -178,6 +198,7 @@ impl FileState {
         Self {
             space,
             durable_slot,
+            is_slot_durable,
             generation,
             map,
             may_list_new_blocks: is_slot_durable,

@@ -313,6 +313,38 @@ fn the_first_checkpoint_after_opening_retains_the_durable_superblock() {
     }
 }
 
+/// A failed sync may drop the copy of a superblock, which the operating system still shows. If the
+/// process is restarted without a power loss, two equal superblocks are found, of which any may be
+/// the durable one.
+#[test]
+fn a_copy_that_a_failed_sync_has_dropped_is_not_relied_on() {
+    for checkpoints in 1..=2u8 {
+        for (cut, seed) in (0..6).flat_map(|cut| (0..8).map(move |seed| (cut, seed))) {
+            let disk = FaultDisk::new(seed);
+            let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+            let file = create(&shared);
+            for number in 1..=checkpoints {
+                write(&file, &[number; 1000]);
+                checkpoint(&file, &[number]);
+            }
+            // So many blocks are synced before the superblock is written.
+            write(&file, &vec![8; 2_000_000]);
+            disk.fail_sync(0, SyncFailure::Dropped);
+            try_checkpoint(&file, b"failed").unwrap_err();
+            drop(file);
+            let (file, payload) = open(&shared);
+            assert_eq!(payload, [checkpoints]);
+            write(&file, &[9; 1000]);
+            disk.cut_power(cut);
+            let _ = try_checkpoint(&file, b"next");
+            for seed in 0..40 {
+                let payload = payload_after_crash(&disk, seed);
+                assert!(payload == b"next" || payload == [checkpoints]);
+            }
+        }
+    }
+}
+
 /// The superblock that the disk does not read may be the newest, so the file cannot be opened in
 /// the state of the other one. What is left can be read.
 #[test]

@@ -60,7 +60,5 @@ pub use layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START};
 pub use mover::BlockMover;
 pub use pin::Pin;
 pub use statistics::BlockFileStatistics;
-pub use superblock::PAYLOAD_BYTES_MAX;
-#[cfg(feature = "testing")]
-pub use superblock::{SuperblockInfo, read_superblocks};
+pub use superblock::{PAYLOAD_BYTES_MAX, SuperblockInfo, read_superblocks};
 pub use writer::{BlockWriter, WrittenBlocks};

@@ -192,11 +192,10 @@ impl SuperblockInfo {
     }
 }
 
-/// Reads both superblocks, for tests. One slot may be damaged, because a crash may tear a write.
+/// Reads both superblocks. One slot may be damaged, because a crash may tear a write.
 ///
 /// # Errors
 /// `NotFound`, `Io` for the file as a whole.
-#[cfg(feature = "testing")]
 pub fn read_superblocks(
     disk: &std::sync::Arc<dyn teak_disk::Disk>,
     path: &Path,

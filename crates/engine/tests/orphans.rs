@@ -127,6 +127,26 @@ fn an_unreadable_file_of_no_table_is_moved() {
     assert_eq!(engine.statistics().orphan_files, 1);
 }
 
+/// The older superblock of a file is that of the empty index. It does not say that the file has no
+/// entries if the newer one is damaged.
+#[test]
+fn a_file_with_a_damaged_superblock_is_not_taken_for_an_empty_one() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    let path = files(&disk, "/data/db").remove(0);
+    let empty = read(&disk, &path);
+    commit(&engine, |t| insert(t, &table, "1", "one").unwrap());
+    drop(table);
+    engine.close().unwrap();
+    let mut bytes = read(&disk, &path);
+    bytes[..4096].copy_from_slice(&empty[..4096]);
+    bytes[4096 + 100] ^= 8;
+    let stray = Path::new("/data/db/gone.PRIMARY-00001000.teak");
+    write(&disk, stray, &bytes);
+    let engine = open(&disk);
+    assert_eq!(engine.statistics().orphan_files, 1);
+}
+
 #[test]
 fn a_file_that_cannot_be_moved_stays() {
     let disk = Arc::new(FaultDisk::new(1));

@@ -4,7 +4,7 @@ use crate::payload::Payload;
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::StorageResult;
-use teak_block_file::{BLOCKS_START, BlockFile};
+use teak_block_file::{BLOCKS_START, read_superblocks};
 use teak_disk::Disk;
 
 /// Whether an index file contains no entries because no checkpoint was made since its creation,
@@ -16,6 +16,11 @@ pub fn is_empty_index_file(disk: &Arc<dyn Disk>, path: &Path) -> StorageResult<b
     if disk.open(path)?.len()? <= BLOCKS_START {
         return Ok(true);
     }
-    let (_, payload) = BlockFile::open(disk, path, None)?;
-    Ok(Payload::decode(path, &payload)?.root.is_none())
+    // Both, because a damaged one may be that of a checkpoint with entries.
+    for superblock in read_superblocks(disk, path)? {
+        if Payload::decode(path, &superblock?.payload)?.root.is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

@@ -177,7 +177,7 @@ impl PreparedCheckpoint {
         shared.sync()?;
         self.stage = Stage::Durable;
         let map = std::mem::take(&mut self.map);
-        shared.made_durable(self.slot, self.capture.version, map);
+        shared.made_durable(self.slot, self.generation, self.capture.version, map);
         let other = self.slot.other().offset();
         let _ = shared.file.write_all_at(&superblock, other);
         shared.truncate_free_tail(tail_bytes_min);

@@ -4,7 +4,7 @@ use crate::file::BlockFile;
 use crate::reader::read_space_map;
 use crate::shared::{FileState, SharedFile};
 use crate::space::Space;
-use crate::superblock::{SuperblockInfo, SuperblockSlot, read_both, valid};
+use crate::superblock::{SuperblockInfo, SuperblockSlot, not_before, read_both, valid};
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::{FileId, StorageError, StorageResult};
@@ -13,8 +13,10 @@ use teak_disk::{Disk, DiskFile};
 impl BlockFile {
     /// Opens a file for reading although parts of it are damaged. Returns the
     /// payload of its newest checkpoint whose blocks are on the disk, or of the
-    /// newest one if there is none. If the disk does not read one of the superblocks,
-    /// which may be newer, also returns why. Writes nothing; checkpoints of the file fail.
+    /// newest one if there is none. Prefers checkpoints from `generation_min` on, which
+    /// is known to have been durable. If there is no such one, or if the disk does not
+    /// read one of the superblocks, which may be newer, also returns why. Writes
+    /// nothing; checkpoints of the file fail.
     ///
     /// # Errors
     /// `Corrupt` when no superblock is valid, or the file is not the `expected`
@@ -24,10 +26,16 @@ impl BlockFile {
         disk: &Arc<dyn Disk>,
         path: &Path,
         expected: FileId,
+        generation_min: u64,
     ) -> StorageResult<(Self, Vec<u8>, Option<StorageError>)> {
         let file = disk.open(path)?;
         let (both, unreadable) = without_unreadable(read_both(&*file));
-        let (slot, superblock) = newest(&*file, path, both)?;
+        let found = valid(path, both)?;
+        let (found, stale) = match not_before(path, found.clone(), generation_min) {
+            Ok(recent) => (recent, None),
+            Err(stale) => (found, Some(stale)),
+        };
+        let (slot, superblock) = newest(&*file, path, found)?;
         if superblock.file != expected {
             let found = superblock.file;
             let reason = format!("the file names itself {found}, but {expected} was expected");
@@ -42,7 +50,8 @@ impl BlockFile {
         state.refuse(StorageError::corrupt(path, slot.offset(), reason));
         let file_bytes = file.len()?;
         let shared = SharedFile::new(file, superblock.file, file_bytes, state);
-        Ok((Self::from_shared(shared), superblock.payload, unreadable))
+        let older = unreadable.or(stale);
+        Ok((Self::from_shared(shared), superblock.payload, older))
     }
 }
 
@@ -62,9 +71,8 @@ fn without_unreadable(both: BothSuperblocks) -> (BothSuperblocks, Option<Storage
 fn newest(
     file: &dyn DiskFile,
     path: &Path,
-    both: BothSuperblocks,
+    found: Vec<(SuperblockSlot, SuperblockInfo)>,
 ) -> StorageResult<(SuperblockSlot, SuperblockInfo)> {
-    let found = valid(path, both)?;
     let is_complete = |(_, superblock): &&(SuperblockSlot, SuperblockInfo)| {
         let new = superblock.new_blocks.as_ref();
         new.is_none_or(|new| new.is_on(file).unwrap_or(false))

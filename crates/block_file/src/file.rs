@@ -12,7 +12,7 @@ use crate::reader::{read_block, read_space_map};
 use crate::shared::{FileState, SharedFile};
 use crate::space::Space;
 use crate::statistics::BlockFileStatistics;
-use crate::superblock::{SuperblockInfo, SuperblockSlot, read_both, valid};
+use crate::superblock::{SuperblockInfo, SuperblockSlot, not_before, read_both, valid};
 use crate::writer::{BlockWriter, WrittenBlocks};
 use std::path::Path;
 use std::sync::Arc;
@@ -72,6 +72,31 @@ impl BlockFile {
         path: &Path,
         expected: Option<FileId>,
     ) -> StorageResult<(Self, Vec<u8>)> {
+        Self::open_file(disk, path, expected, 0)
+    }
+
+    /// As [`BlockFile::open`], for a file whose checkpoint `generation_min` is known to
+    /// have been durable. An older state is not used: its blocks may have been
+    /// overwritten since, and the log records that it lacks may have been removed. A
+    /// file that has only such a state is not changed.
+    ///
+    /// # Errors
+    /// Also `Corrupt` for a file whose last valid checkpoint is older.
+    pub fn open_not_before(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        expected: FileId,
+        generation_min: u64,
+    ) -> StorageResult<(Self, Vec<u8>)> {
+        Self::open_file(disk, path, Some(expected), generation_min)
+    }
+
+    fn open_file(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        expected: Option<FileId>,
+        generation_min: u64,
+    ) -> StorageResult<(Self, Vec<u8>)> {
         let file = disk.open(path)?;
         let both = read_both(&*file);
         // The second copy is written after the first is durable. If they are equal,
@@ -87,6 +112,7 @@ impl BlockFile {
                 return Err(corrupt(0, &reason));
             }
         }
+        let found = not_before(path, found, generation_min)?;
         let (slot, superblock) = if settled {
             found.into_iter().next()
         } else {
@@ -103,7 +129,9 @@ impl BlockFile {
         }
         let map = read_space_map(&*file, &superblock)?;
         let space = Space::opened(superblock.end, &map.free, &map.places);
-        let state = FileState::new(space, slot, generation, map.places, !settled);
+        let durable = superblock.generation;
+        let mut state = FileState::new(space, slot, durable, map.places, !settled);
+        state.generation = generation;
         let shared = SharedFile::new(file, superblock.file, file_bytes, state);
         Ok((Self { shared }, superblock.payload))
     }
@@ -116,6 +144,13 @@ impl BlockFile {
     #[must_use]
     pub fn file_id(&self) -> FileId {
         self.shared.id
+    }
+
+    /// The number of the last durable checkpoint: the file opens in its state or in a
+    /// later one, unless it is damaged. See [`BlockFile::open_not_before`].
+    #[must_use]
+    pub fn durable_generation(&self) -> u64 {
+        self.shared.state().durable_generation
     }
 
     /// The path that the file was opened with.

@@ -31,6 +31,8 @@ pub(crate) struct FileState {
     /// Whether it is known that the superblock in this slot is durable, and not only its
     /// copy in the other slot.
     is_slot_durable: bool,
+    /// The generation of the last durable superblock.
+    pub durable_generation: u64,
     /// The highest generation that may be in the file.
     pub generation: u64,
     /// The space of the last durable superblock's space map.
@@ -83,12 +85,19 @@ impl SharedFile {
         self.checkpoint_ended.notify_one();
     }
 
-    /// The checkpoint captured at `version` is durable in `slot`, with its space
-    /// map in `map`.
-    pub fn made_durable(&self, slot: SuperblockSlot, version: u64, map: Vec<Extent>) {
+    /// The checkpoint `generation`, captured at `version`, is durable in `slot`,
+    /// with its space map in `map`.
+    pub fn made_durable(
+        &self,
+        slot: SuperblockSlot,
+        generation: u64,
+        version: u64,
+        map: Vec<Extent>,
+    ) {
         let mut state = self.state.lock();
         state.durable_slot = slot;
         state.is_slot_durable = true;
+        state.durable_generation = generation;
         state.may_list_new_blocks = true;
         let old_map = std::mem::replace(&mut state.map, map);
         state.space.made_durable(version, old_map);
@@ -185,13 +194,13 @@ impl SharedFile {
 }
 
 impl FileState {
-    /// The state of a file whose last superblock is in `durable_slot` and has its
-    /// space map in `map`. `is_slot_durable`: whether that slot is durable, and not
-    /// only the copy of the superblock in the other slot.
+    /// The state of a file whose last superblock is in `durable_slot`, has that
+    /// generation, and has its space map in `map`. `is_slot_durable`: whether that
+    /// slot is durable, and not only the copy of the superblock in the other slot.
     pub fn new(
         space: Space,
         durable_slot: SuperblockSlot,
-        generation: u64,
+        durable_generation: u64,
         map: Vec<Extent>,
         is_slot_durable: bool,
     ) -> Self {
@@ -199,7 +208,8 @@ impl FileState {
             space,
             durable_slot,
             is_slot_durable,
-            generation,
+            durable_generation,
+            generation: durable_generation,
             map,
             may_list_new_blocks: is_slot_durable,
             checkpoint_running: false,

@@ -258,3 +258,29 @@ pub(crate) fn valid(
         [Err(error), Err(_)] => Err(error),
     }
 }
+
+/// Leaves out the superblocks before `generation_min`. `found` are the valid ones, the
+/// newest first.
+///
+/// # Errors
+/// `Corrupt` when none remains.
+pub(crate) fn not_before(
+    path: &Path,
+    mut found: Vec<(SuperblockSlot, SuperblockInfo)>,
+    generation_min: u64,
+) -> StorageResult<Vec<(SuperblockSlot, SuperblockInfo)>> {
+    let newest = found
+        .first()
+        .map(|(slot, newest)| (*slot, newest.generation));
+    found.retain(|(_, superblock)| superblock.generation >= generation_min);
+    match newest {
+        Some((slot, generation)) if found.is_empty() => {
+            let reason = format!(
+                "the last valid checkpoint is number {generation}, but number {generation_min} \
+                 was durable: a superblock is damaged, or this is an older copy of the file"
+            );
+            Err(StorageError::corrupt(path, slot.offset(), reason))
+        }
+        _ => Ok(found),
+    }
+}

@@ -361,7 +361,7 @@ fn an_unreadable_superblock_is_skipped_only_to_read_what_is_left() {
         let refused = BlockFile::open(&disk, path, Some(FILE));
         assert!(matches!(refused, Err(StorageError::Io { .. })), "{slot}");
         faults.fail_read(slot);
-        let opened = BlockFile::open_damaged(&disk, path, FILE);
+        let opened = BlockFile::open_damaged(&disk, path, FILE, 0);
         let (file, payload, unreadable) = opened.unwrap();
         assert_eq!(payload, b"state");
         assert!(matches!(unreadable, Some(StorageError::Io { .. })));
@@ -370,8 +370,8 @@ fn an_unreadable_superblock_is_skipped_only_to_read_what_is_left() {
     }
     faults.fail_read(0);
     faults.fail_read(1);
-    let refused = BlockFile::open_damaged(&disk, path, FILE);
+    let refused = BlockFile::open_damaged(&disk, path, FILE, 0);
     assert!(matches!(refused, Err(StorageError::Io { .. })));
-    let (_, _, unreadable) = BlockFile::open_damaged(&disk, path, FILE).unwrap();
+    let (_, _, unreadable) = BlockFile::open_damaged(&disk, path, FILE, 0).unwrap();
     assert!(unreadable.is_none());
 }

@@ -72,7 +72,7 @@ impl Simulation {
     fn check_files(&mut self) -> Result<(), CheckError> {
         let tables = self.model.tables();
         let expected: usize = tables.iter().map(|id| self.model.indexes(*id)).sum();
-        let expected = expected.saturating_sub(self.hidden.len());
+        let expected = expected.saturating_sub(self.absent_files());
         let mut found = Vec::new();
         let list = |path: &Path| self.disk.list(path).unwrap_or_default();
         for directory in list(Path::new(DIRECTORY)) {

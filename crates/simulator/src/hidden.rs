@@ -1,24 +1,19 @@
 //! Hidden files: files of tables that are moved away before the engine is opened after a power
-//! loss, and moved back later. In between, their tables are unavailable, and must not lose data.
+//! loss, or put into an older state than the catalogue says, and brought back later. In between,
+//! their tables are unavailable, and must not lose data.
 
 use crate::faults;
+use crate::older_files::{flip, move_file};
 use crate::outcome::{Bug, Checked, Flow};
-use crate::sessions::HiddenFile;
+use crate::sessions::{FileChange, HiddenFile};
 use crate::simulation::Simulation;
 use std::path::Path;
 use teak_disk::Disk;
 use teak_engine::Engine;
 use teak_model::TableId;
-use teak_testing::FaultDisk;
 
 /// The directory of hidden files.
 const HIDDEN: &str = "/hidden";
-
-fn move_file(disk: &FaultDisk, from: &Path, to: &Path) -> bool {
-    let renamed = disk.rename(from, to).is_ok();
-    let mut directories = [from, to].into_iter().filter_map(Path::parent);
-    renamed && directories.all(|directory| disk.sync_directory(directory).is_ok())
-}
 
 impl Simulation {
     /// Hides files of some tables. Called directly after a power loss, so the whole disk is
@@ -53,19 +48,35 @@ impl Simulation {
             }
             let number = self.hidden.len() as u64 + self.random.below(1 << 32);
             let away = Path::new(HIDDEN).join(number.to_string());
-            self.note(|| format!("  {} is hidden", path.display()));
-            if !move_file(&self.disk, &path, &away) {
-                return Err(Bug("a file cannot be hidden".into()));
-            }
+            let older = match self.random.one_in(2) {
+                true => self.make_older(&path, &away)?,
+                false => None,
+            };
+            let change = match older {
+                Some(change) => {
+                    self.report.older_files += 1;
+                    change
+                }
+                None if move_file(&self.disk, &path, &away) => FileChange::Away(away),
+                None => return Err(Bug("a file cannot be hidden".into())),
+            };
+            self.note(|| format!("  {} is hidden: {change}", path.display()));
             self.report.hidden_files += 1;
             self.hidden.push(HiddenFile {
                 table,
                 name,
                 path,
-                away,
+                change,
             });
         }
         Ok(())
+    }
+
+    /// The number of index files that are not in their place.
+    pub(crate) fn absent_files(&self) -> usize {
+        let files = self.hidden.iter();
+        let absent = files.filter(|file| matches!(file.change, FileChange::Away(_)));
+        absent.count()
     }
 
     /// Whether a file of the table is hidden.
@@ -78,20 +89,26 @@ impl Simulation {
         self.hidden.iter().map(|file| file.name.clone()).collect()
     }
 
-    /// Moves all hidden files back.
+    /// Brings all hidden files back.
     pub(crate) fn reveal(&mut self) -> Checked {
         if self.hidden.is_empty() || faults::power_is_off(&self.disk) {
             return Ok(Flow::On);
         }
         self.note(|| "  hidden files are back".into());
         faults::clear(&self.disk);
-        for file in &self.hidden {
-            if !move_file(&self.disk, &file.away, &file.path) {
+        while let Some(file) = self.hidden.last() {
+            let is_back = match &file.change {
+                FileChange::Away(away) | FileChange::Replaced(away) => {
+                    move_file(&self.disk, away, &file.path)
+                }
+                FileChange::Damaged(offset) => flip(&self.disk, &file.path, *offset).is_ok(),
+            };
+            if !is_back {
                 return Ok(Flow::Reopen);
             }
+            self.report.revealed_files += 1;
+            self.hidden.pop();
         }
-        self.report.revealed_files += self.hidden.len() as u64;
-        self.hidden.clear();
         Ok(Flow::On)
     }
 
@@ -122,7 +139,7 @@ impl Simulation {
         self.flush_after(flow)
     }
 
-    /// Moves all hidden files back, uses their tables, and lets maintenance forget
+    /// Brings all hidden files back, uses their tables, and lets maintenance forget
     /// aborted write ids. Called directly after the engine was opened, when the log
     /// that it has replayed is not trimmed yet.
     pub(crate) fn reveal_early(&mut self) -> Checked {
@@ -148,8 +165,13 @@ impl Simulation {
     /// After a power loss while files were moved: finds out where they are.
     pub(crate) fn find_hidden(&mut self) {
         let disk = &self.disk;
-        let is_away = |file: &HiddenFile| disk.exists(&file.away).unwrap_or(true);
-        self.hidden.retain(is_away);
+        let is_changed = |file: &HiddenFile| match &file.change {
+            FileChange::Away(away) | FileChange::Replaced(away) => {
+                disk.exists(away).unwrap_or(true)
+            }
+            FileChange::Damaged(_) => true,
+        };
+        self.hidden.retain(is_changed);
     }
 
     /// Drops or truncates a table with a hidden file, whose records are no longer
@@ -170,7 +192,7 @@ impl Simulation {
         } else {
             self.truncate_the_table(table)?
         };
-        // The files of the old indexes are not moved back.
+        // The files of the old indexes are not brought back.
         self.hidden.retain(|file| file.table != table);
         Ok(flow)
     }

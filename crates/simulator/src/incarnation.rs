@@ -71,7 +71,14 @@ impl Simulation {
             self.report.retained_logs += u64::from(retained);
         }
         match self.random.below(4) {
-            0 if !faults::power_is_off(&self.disk) => self.close().map(|()| false),
+            0 if !faults::power_is_off(&self.disk) => {
+                self.close()?;
+                let lost_power = self.random.one_in(2);
+                if lost_power {
+                    self.lose_power();
+                }
+                Ok(lost_power)
+            }
             1 if !faults::power_is_off(&self.disk) => {
                 self.note(|| "  the process is killed".into());
                 self.report.kills += 1;

@@ -23,6 +23,7 @@ mod counters;
 mod faults;
 mod hidden;
 mod incarnation;
+mod older_files;
 mod outcome;
 mod prepared;
 mod reads;

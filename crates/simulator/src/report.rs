@@ -32,9 +32,11 @@ pub struct Report {
     pub events_lost: u64,
     /// Unacknowledged events that survived.
     pub events_kept: u64,
-    /// Index files that were missing when the engine was opened.
+    /// Index files that were missing or changed when the engine was opened.
     pub hidden_files: u64,
-    /// Index files that were moved back later.
+    /// Of these, files in an older state than the catalogue says.
+    pub older_files: u64,
+    /// Index files that were brought back later.
     pub revealed_files: u64,
     /// Incarnations that ended with retained log records of read-only tables.
     pub retained_logs: u64,
@@ -57,6 +59,7 @@ impl Report {
         self.events_lost += other.events_lost;
         self.events_kept += other.events_kept;
         self.hidden_files += other.hidden_files;
+        self.older_files += other.older_files;
         self.revealed_files += other.revealed_files;
         self.retained_logs += other.retained_logs;
     }

@@ -1,8 +1,10 @@
 //! Open transactions, cursors and alterations. Each pairs the engine's object
 //! with the state that the model expects.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::PathBuf;
+use teak_base::FileId;
 use teak_engine::{Alteration, Cursor, EngineTransaction};
 use teak_model::{Key, Moment, Savepoint, TableId, TransactionId, Value};
 
@@ -51,5 +53,35 @@ pub(crate) struct HiddenFile {
     /// The table's name, which cannot change until the file is back.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
-    pub(crate) away: PathBuf,
+    pub(crate) change: FileChange,
+}
+
+/// What is known of the index files, by their ids, which are not reused.
+#[derive(Default)]
+pub(crate) struct KnownFiles {
+    /// Checkpoints that the catalogue contains, or a later one than these.
+    pub(crate) noted: BTreeMap<FileId, u64>,
+    /// Copies, and the newest checkpoint in each.
+    pub(crate) copies: BTreeMap<FileId, (u64, Vec<u8>)>,
+}
+
+/// What was done to a hidden file.
+#[derive(Debug)]
+pub(crate) enum FileChange {
+    /// It was moved to this path.
+    Away(PathBuf),
+    /// It was moved to this path, and an older copy is in its place.
+    Replaced(PathBuf),
+    /// The byte at this offset, in the newest superblock, is damaged.
+    Damaged(u64),
+}
+
+impl fmt::Display for FileChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Away(_) => f.write_str("moved away"),
+            Self::Replaced(_) => f.write_str("replaced by an older copy"),
+            Self::Damaged(offset) => write!(f, "damaged at byte {offset}"),
+        }
+    }
 }

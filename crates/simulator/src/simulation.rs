@@ -5,7 +5,7 @@ use crate::faults;
 use crate::outcome::{Bug, Checked, Flow, is_full};
 use crate::report::Report;
 use crate::rows::Shape;
-use crate::sessions::{Altering, HiddenFile, Prepared, Session};
+use crate::sessions::{Altering, HiddenFile, KnownFiles, Prepared, Session};
 use crate::swarm::SwarmConfig;
 use std::collections::{BTreeMap, VecDeque};
 use teak_engine::{Engine, EngineError, TableHandle};
@@ -27,8 +27,9 @@ pub(crate) struct Simulation {
     pub(crate) prepared: Vec<Prepared>,
     pub(crate) names_given: u64,
     pub(crate) altering: Option<Altering>,
-    /// Files that are moved away, see `hidden`.
+    /// Files that are moved away or in an older state, see `hidden`.
     pub(crate) hidden: Vec<HiddenFile>,
+    pub(crate) known: KnownFiles,
     pub(crate) counters: Counters,
     /// Whether a fault was planned in this run.
     pub(crate) faulty: bool,
@@ -59,6 +60,7 @@ impl Simulation {
             names_given: 0,
             altering: None,
             hidden: Vec::new(),
+            known: KnownFiles::default(),
             counters: Counters::default(),
             faulty: false,
             may_stop_log: false,

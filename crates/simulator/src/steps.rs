@@ -59,10 +59,7 @@ impl Simulation {
                 let thousandths = self.random.below(1000);
                 self.work("relocation", |engine| engine.relocate(thousandths))
             }
-            StepKind::Checkpoint => {
-                let flow = self.work("checkpoint", teak_engine::Engine::checkpoint)?;
-                self.flush_after(flow)
-            }
+            StepKind::Checkpoint => self.checkpoint_and_note(),
             StepKind::FlushLog => self.flush_after(Flow::On),
             StepKind::Reveal => self.reveal(),
             StepKind::ChangeHidden => self.change_hidden_table(),

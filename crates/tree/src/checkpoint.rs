@@ -124,6 +124,12 @@ impl Tree {
         self.install.lock().durable_lsn
     }
 
+    /// The number of the last durable checkpoint. It increases with each checkpoint.
+    #[must_use]
+    pub fn durable_generation(&self) -> u64 {
+        self.file.durable_generation()
+    }
+
     /// Log position of the oldest record whose entries are not in a durable
     /// checkpoint. Does not wait for writers, so a record that is being written
     /// may be missed.

@@ -117,9 +117,27 @@ impl Tree {
         Self::from_payload(file, payload, cache)
     }
 
+    /// As [`Tree::open`], for a file whose checkpoint `generation_min` is known to have
+    /// been durable, see [`Tree::durable_generation`].
+    ///
+    /// # Errors
+    /// Also `Corrupt` for a file whose last valid checkpoint is older.
+    pub fn open_not_before(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        expected: FileId,
+        generation_min: u64,
+        cache: &Arc<PageCache>,
+    ) -> StorageResult<Arc<Self>> {
+        let (file, payload) = BlockFile::open_not_before(disk, path, expected, generation_min)?;
+        let payload = Payload::decode(path, &payload)?;
+        Self::from_payload(file, payload, cache)
+    }
+
     /// Opens a tree whose blocks may be damaged, to be salvaged: an unreadable
     /// node becomes an empty subtree. If the disk does not read one superblock,
-    /// the state of the other one is opened. Writes nothing; checkpoints fail.
+    /// or if none of a checkpoint from `generation_min` on is valid, the newest state
+    /// that can be read is opened. Writes nothing; checkpoints fail.
     ///
     /// # Errors
     /// `Corrupt` when no superblock is valid; `UnsupportedFormat`, `NotFound`, `Io`.
@@ -127,11 +145,12 @@ impl Tree {
         disk: &Arc<dyn Disk>,
         path: &Path,
         expected: FileId,
+        generation_min: u64,
         cache: &Arc<PageCache>,
     ) -> StorageResult<Arc<Self>> {
-        let (file, payload, unreadable) = BlockFile::open_damaged(disk, path, expected)?;
+        let (file, payload, older) = BlockFile::open_damaged(disk, path, expected, generation_min)?;
         let payload = Payload::decode(path, &payload)?;
-        let lost = unreadable.map(|cause| LostPart {
+        let lost = older.map(|cause| LostPart {
             hides_older: true,
             ..LostPart::new(LostKind::Checkpoint, &[], None, cause)
         });

@@ -154,7 +154,7 @@ fn everything_outside_lost_parts_is_read() {
         subject.checkpoint().unwrap();
         damage(&mut random, &disk, &subject);
         let cache = Arc::new(PageCache::new(64 * 1024));
-        let opened = Tree::open_damaged(&subject.disk, &subject.path, FileId(7), &cache);
+        let opened = Tree::open_damaged(&subject.disk, &subject.path, FileId(7), 0, &cache);
         let tree = opened.unwrap();
         let view = newest(&model);
         let (found, lost) = salvage(&tree, &view);
@@ -199,13 +199,13 @@ fn an_intact_part_of_a_file_that_was_cut_off_is_read() {
     let cuts: Vec<u64> = (8192..length).step_by(2048).collect();
     for cut in cuts.into_iter().rev() {
         file.set_len(cut).unwrap();
-        let opened = Tree::open_damaged(&subject.disk, &subject.path, FileId(7), &cache);
+        let opened = Tree::open_damaged(&subject.disk, &subject.path, FileId(7), 0, &cache);
         let (found, lost) = salvage(&opened.unwrap(), &view);
         compare(&model, &view, &found, &lost).unwrap();
         assert!(!lost.is_empty() || cut + 4096 > length);
     }
     file.set_len(4000).unwrap();
-    assert!(Tree::open_damaged(&subject.disk, &subject.path, FileId(7), &cache).is_err());
+    assert!(Tree::open_damaged(&subject.disk, &subject.path, FileId(7), 0, &cache).is_err());
 }
 
 /// The superblock may be newer than the one that is used.
@@ -221,7 +221,7 @@ fn a_superblock_that_the_disk_does_not_read_is_reported() {
     let cache = Arc::new(PageCache::new(64 * 1024));
     for slot in 0..2 {
         disk.fail_read(slot);
-        let opened = Tree::open_damaged(&subject.disk, &subject.path, FileId(7), &cache);
+        let opened = Tree::open_damaged(&subject.disk, &subject.path, FileId(7), 0, &cache);
         let (found, lost) = salvage(&opened.unwrap(), &view);
         let [lost] = lost.as_slice() else {
             panic!("{lost:?}");
@@ -231,6 +231,7 @@ fn a_superblock_that_the_disk_does_not_read_is_reported() {
             lost.to_string()
                 .contains("a superblock, and perhaps newer changes")
         );
+        assert!(found.values().all(|(_, is_doubtful)| *is_doubtful));
         compare(&model, &view, &found, &[]).unwrap();
     }
 }

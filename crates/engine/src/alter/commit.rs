@@ -148,8 +148,7 @@ impl Alteration {
             let Some(index) = number.of(&open) else {
                 return Err(EngineError::Internal("an open index is missing".into()));
             };
-            entry.oldest_write_id = index.oldest_write_id();
-            entry.sizes = index.sizes();
+            index.update(&mut entry);
             outcome.entries.push(entry);
             outcome.indexes.push(Arc::clone(index));
         }

@@ -133,6 +133,7 @@ impl IndexEntry {
         out.put_u8(u8::from(self.exact_lookups));
         out.put_u32(self.value_fixed_bytes);
         out.put_varint(self.oldest_write_id.0);
+        out.put_varint(self.durable_generation);
         self.sizes.put(out);
     }
 
@@ -146,6 +147,7 @@ impl IndexEntry {
             exact_lookups: take_bool(take)?,
             value_fixed_bytes: take_value_fixed_bytes(take)?,
             oldest_write_id: WriteId(take_id(take)?),
+            durable_generation: take.varint()?,
             sizes: IndexSizes::take(take)?,
         })
     }

@@ -77,6 +77,10 @@ pub(crate) struct IndexEntry {
     /// The oldest unsettled write id that the file may have contained when the
     /// catalogue was captured or the file was closed; zero if there was none.
     pub oldest_write_id: WriteId,
+    /// The number of the file's last durable checkpoint at that time; zero: unknown.
+    /// The log is trimmed, and aborted ids are forgotten, only as far as this checkpoint
+    /// permits. So a file whose superblock is older is damaged.
+    pub durable_generation: u64,
     /// The index's sizes at that time.
     pub sizes: IndexSizes,
 }
@@ -93,6 +97,7 @@ impl IndexEntry {
             exact_lookups: definition.exact_lookups,
             value_fixed_bytes: definition.value_fixed_bytes.min(VALUE_FIXED_BYTES_MAX),
             oldest_write_id: WriteId::SETTLED,
+            durable_generation: 0,
             sizes: IndexSizes::EMPTY,
         }
     }
@@ -107,6 +112,7 @@ impl IndexEntry {
     pub(crate) fn redefined(&self, definition: &IndexDefinition) -> Self {
         Self {
             oldest_write_id: self.oldest_write_id,
+            durable_generation: self.durable_generation,
             sizes: self.sizes,
             ..Self::new(self.file, self.path.clone(), definition.clone())
         }

@@ -15,7 +15,7 @@ const TEMPORARY_FILE: &str = "teak.catalogue.new";
 
 /// The format version of the data directory. Recovery reads the catalogue first, so this version
 /// also covers changes of the log and of index files.
-pub(crate) const CATALOGUE_VERSION: u32 = 6;
+pub(crate) const CATALOGUE_VERSION: u32 = 7;
 
 const MAGIC: &[u8; 8] = b"TEAKCATA";
 /// Magic, version, reserved, payload length, checksum.
@@ -162,6 +162,7 @@ mod tests {
                 exact_lookups: true,
                 value_fixed_bytes: 7,
                 oldest_write_id: WriteId(80),
+                durable_generation: 12,
                 sizes: IndexSizes {
                     entries: 200,
                     tombstones: 3,
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn other_versions_are_rejected_with_their_number() {
-        for version in [1, 2, 3, 4, 5, 7, 99] {
+        for version in [1, 2, 3, 4, 5, 6, 8, 99] {
             let mut bytes = encode_catalogue(&example());
             bytes[8] = version;
             let error = decode_catalogue(Path::new("c"), &bytes).unwrap_err();

@@ -188,15 +188,18 @@ impl IndexFiles {
         )
     }
 
+    /// Opens a tree, unless its file is older than the catalogue.
     pub(crate) fn open_tree(&self, entry: &IndexEntry) -> StorageResult<Arc<Tree>> {
         let path = self.directory.join(&entry.path);
-        Tree::open(&self.disk, &path, Some(entry.file), &self.cache)
+        let generation = entry.durable_generation;
+        Tree::open_not_before(&self.disk, &path, entry.file, generation, &self.cache)
     }
 
     /// Opens what is left of a damaged tree.
     pub(crate) fn open_damaged_tree(&self, entry: &IndexEntry) -> StorageResult<Arc<Tree>> {
         let path = self.directory.join(&entry.path);
-        Tree::open_damaged(&self.disk, &path, entry.file, &self.cache)
+        let generation = entry.durable_generation;
+        Tree::open_damaged(&self.disk, &path, entry.file, generation, &self.cache)
     }
 
     /// Creates empty index files and makes their names durable, unless they are temporary. On

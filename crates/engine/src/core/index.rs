@@ -167,7 +167,7 @@ impl Index {
     }
 
     /// The sizes for the catalogue.
-    pub(crate) fn sizes(&self) -> IndexSizes {
+    fn sizes(&self) -> IndexSizes {
         let tree = self.tree.statistics();
         let file = self.tree.file_statistics();
         IndexSizes {
@@ -181,9 +181,16 @@ impl Index {
         }
     }
 
+    /// Updates the catalogue's entry of the index.
+    pub(crate) fn update(&self, entry: &mut IndexEntry) {
+        entry.oldest_write_id = self.oldest_write_id();
+        entry.durable_generation = self.tree.durable_generation();
+        entry.sizes = self.sizes();
+    }
+
     /// The oldest unsettled id that the file may contain when the engine is
     /// opened next, if recovery then needs no log for it. Zero when there is none.
-    pub(crate) fn oldest_write_id(&self) -> WriteId {
+    fn oldest_write_id(&self) -> WriteId {
         let live = oldest_of(&self.tree);
         let durable = WriteId(self.durable_oldest.load(Ordering::Acquire));
         oldest_unsettled([live, durable])

@@ -56,6 +56,7 @@ fn index(file: u64) -> IndexEntry {
         exact_lookups: true,
         value_fixed_bytes: 7,
         oldest_write_id: WriteId(80),
+        durable_generation: 12,
         sizes: IndexSizes::EMPTY,
     }
 }

@@ -181,9 +181,8 @@ impl CatalogueContext<'_> {
             entry.counters = counters.snapshot(closing);
             entry.written_at = counters.written_at.load(Ordering::Relaxed);
             if let Some(open) = readable(&open) {
-                for (index, open) in entry.indexes.iter_mut().zip(open.iter()) {
-                    index.oldest_write_id = open.oldest_write_id();
-                    index.sizes = open.sizes();
+                for (entry, index) in entry.indexes.iter_mut().zip(open.iter()) {
+                    index.update(entry);
                 }
             }
             Some((id, entry))

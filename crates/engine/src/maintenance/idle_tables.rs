@@ -248,8 +248,7 @@ impl IdleTables<'_> {
         // values.
         if let Some(state) = self.tables.lock().by_id.get_mut(&id) {
             for (entry, index) in state.entry.indexes.iter_mut().zip(indexes.iter()) {
-                entry.oldest_write_id = index.oldest_write_id();
-                entry.sizes = index.sizes();
+                index.update(entry);
             }
             state.unreadable = None;
         }

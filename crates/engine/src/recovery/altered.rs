@@ -122,6 +122,7 @@ impl Replay {
                 // The catalogue or this replay may have newer values.
                 Some(kept) => {
                     kept.oldest_write_id = index.oldest_write_id;
+                    kept.durable_generation = kept.durable_generation.max(index.durable_generation);
                     kept.sizes = index.sizes;
                     kept.path = index.path;
                 }

@@ -190,8 +190,7 @@ fn fill(
     }
     entry.retained = None;
     for (entry, index) in entry.indexes.iter_mut().zip(&target.indexes) {
-        entry.oldest_write_id = index.oldest_write_id();
-        entry.sizes = index.sizes();
+        index.update(entry);
     }
     Ok(entry)
 }

@@ -89,6 +89,8 @@ pub struct SalvageCursor<V> {
     next_leaf: Option<Key>,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// Whether the tree may be in an older state, so that every version may be an older one.
+    is_older: bool,
     lost: Vec<LostPart>,
     /// The kinds and the offsets in the file of the parts in `lost`.
     known: HashSet<(LostKind, u64)>,
@@ -115,6 +117,7 @@ impl Tree {
             next_leaf: Some(Key::default()),
             key: Vec::new(),
             value: Vec::new(),
+            is_older: self.lost.iter().any(is_newer_checkpoint),
             lost: Vec::new(),
             known: HashSet::new(),
         };
@@ -123,6 +126,10 @@ impl Tree {
         }
         cursor
     }
+}
+
+fn is_newer_checkpoint(lost: &LostPart) -> bool {
+    lost.kind == LostKind::Checkpoint && lost.hides_older
 }
 
 fn note_lost(list: &mut Vec<LostPart>, known: &mut HashSet<(LostKind, u64)>, lost: &LostPart) {
@@ -188,12 +195,13 @@ impl<V: Visibility> SalvageCursor<V> {
             key,
             value,
             visibility,
+            is_older,
             lost,
             known,
             ..
         } = self;
         let mut newest = Newest::None;
-        let mut is_doubtful = false;
+        let mut is_doubtful = *is_older;
         let sees = |id: WriteId| id.is_settled() || visibility.is_visible(id);
         for layer in layers.iter_mut() {
             // Newer versions may have been on a lost page before this position.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use teak_disk::Disk;
 use teak_engine::{Alteration, AlterationPlan, Engine, EngineError, PlannedIndex, StorageError};
-use teak_testing::{FaultDisk, FileFailure};
+use teak_testing::FaultDisk;
 
 /// Number of rows in the index file, and number of rows in the file and the log together.
 const IN_FILE: u64 = 2000;
@@ -274,34 +274,6 @@ fn records_of_prepared_transactions_refuse_the_repair() {
         let found = rows(&engine, &table);
         assert_eq!(found.iter().any(|(key, _)| key == "prepared"), commits);
     }
-}
-
-/// The file of the rows contains the record, or has lost it: the repair does not apply it.
-#[test]
-fn a_prepared_record_before_the_flushed_position_does_not_refuse_the_repair() {
-    let disk = Arc::new(FaultDisk::new(1));
-    let (engine, table) = with_table(&disk);
-    let mut prepared = begin(&engine);
-    // The node contains the keys. They are long enough for the byte that is damaged.
-    insert(&mut prepared, &table, &"prepared".repeat(20), "1").unwrap();
-    prepared.prepare(b"x").unwrap();
-    prepared.detach();
-    commit(&engine, |t| {
-        insert(t, &table, &"filed".repeat(20), "2").unwrap()
-    });
-    // The index files are checkpointed. The log is not trimmed, because no catalogue is written.
-    disk.fail_file("/data/teak.catalogue.new".as_ref(), FileFailure::Writes);
-    engine.checkpoint().unwrap_err();
-    disk.clear_failures();
-    commit(&engine, |t| insert(t, &table, "logged", "3").unwrap());
-    drop((prepared, table));
-    engine.abandon();
-    let disk = with_damaged_node(&disk.crash(3));
-    let engine = open(&disk);
-    let report = repair(&engine, &mut Vec::new()).unwrap();
-    assert!(report.lost_parts > 0);
-    let table = engine.open_table(TABLE).unwrap();
-    assert_eq!(rows(&engine, &table), pairs(&[("logged", "3")]));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! that is older than the catalogue says (see `hidden`): an older copy of the file
 //! replaces it, or the newest superblock is damaged while the other one is older.
 
+use crate::faults;
 use crate::outcome::{Bug, Checked, Flow};
 use crate::sessions::FileChange;
 use crate::simulation::Simulation;
@@ -113,6 +114,8 @@ impl Simulation {
         if !move_file(&self.disk, path, away) {
             return Err(Bug("a file cannot be moved away".into()));
         }
+        // A full disk remains full after a power loss, but this is not a write of the engine.
+        faults::clear(&self.disk);
         let written = write(&self.disk, path, bytes);
         written.map_err(|error| Bug(error.to_string()))?;
         Ok(Some(FileChange::Replaced(away.to_path_buf())))

@@ -133,7 +133,7 @@ class Session {
   bool is_prepared_ = false;
   query_cache_use::Writes writes_;
   XidBytes prepared_as_;         // the XID, once the transaction is prepared
-  bool writes_to_keep_ = false;  // the transaction has written more than temporary tables
+  bool writes_to_keep_ = false;  // the transaction has written to a table that is not temporary
 };
 
 }  // namespace teak

@@ -1,5 +1,5 @@
-"""Django: migrate a project with auth, contenttypes, sessions and a model of every field in Teak and in InnoDB, write and
-read through the ORM, change the schema, dump and load; and FOREIGN KEYs, which Teak refuses."""
+"""Django: migrate a project with auth, contenttypes, sessions and a model with fields of almost all types in Teak and in
+InnoDB, write and read through the ORM, change the schema, dump and load; and FOREIGN KEYs, which Teak refuses."""
 
 import datetime
 import decimal

@@ -61,7 +61,7 @@ class World:
         self.virtual_keys = not any("mrr=on" in text or "max_length_for_sort_data" in text for text in self.plans)
         self.clock = 0
         self.bulky = self.draw.random() < 0.1
-        # Some worlds alter their tables often.
+        # In some worlds, ALTER TABLE is frequent.
         self.altering = alters and random.Random(seed + " alters").random() < 0.2
 
     def settings(self):

@@ -64,7 +64,7 @@ impl Histogram {
             bucket.fetch_add(1, Relaxed);
         }
         self.total_microseconds.fetch_add(microseconds, Relaxed);
-        // Reads the clock for a new longest time only.
+        // Reads the clock only for a new maximum.
         if self.longest_microseconds.load(Relaxed) < microseconds
             && self.longest_microseconds.fetch_max(microseconds, Relaxed) < microseconds
         {

@@ -41,7 +41,7 @@ pub(crate) struct FileState {
     /// first: the last captured state is durable in `durable_slot`. Then `space`
     /// has recorded all later blocks, and the other slot can be overwritten.
     pub may_list_new_blocks: bool,
-    /// Whether some thread has the turn to make a checkpoint.
+    /// Whether a checkpoint of this file is in progress.
     checkpoint_running: bool,
     /// Whether the file is being truncated: no space is allocated at the same time.
     truncating: bool,

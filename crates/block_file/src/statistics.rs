@@ -13,10 +13,11 @@ pub struct BlockFileStatistics {
     pub live_bytes: u64,
     /// Space that can be allocated without growing the file, in bytes.
     pub free_bytes: u64,
-    /// Freed space that waits for a pin or a checkpoint, in bytes.
+    /// Freed space that is not available yet, because of a pin or until the next checkpoint, in
+    /// bytes.
     pub pending_free_bytes: u64,
-    /// The part of `pending_free_bytes` that waits for a pin, in bytes. The next
-    /// checkpoint frees the rest.
+    /// The part of `pending_free_bytes` that is retained for pins, in bytes. The next checkpoint
+    /// frees the rest.
     pub pinned_bytes: u64,
     /// Space that is neither live nor free, in bytes: reserved by writers, used by a space map, or
     /// freed but needed by a pin or a checkpoint.

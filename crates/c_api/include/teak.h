@@ -680,8 +680,10 @@ teak_status teak_cursor_open(teak_transaction *transaction,
 // Closes a cursor; NULL is allowed.
 void teak_cursor_close(teak_cursor *cursor);
 
-// Restricts every later call to lower <= key < upper; a slice whose data is NULL is no bound. If a
-// scan is in progress, the next step moves to the nearest key within the bounds.
+// Restricts every later call to lower <= key < upper. A slice whose data is NULL means no limit on
+// that side. If a scan is in progress, the next step starts from its current key: if that key is
+// before the bounds in the direction of the step, the step moves to the first key within them; if
+// it is after them, there is no row.
 teak_status teak_cursor_set_bounds(teak_cursor *cursor, teak_slice lower, teak_slice upper);
 
 // Sets whether a locking cursor skips rows that other transactions have locked or written, instead

@@ -101,8 +101,10 @@ pub unsafe extern "C" fn teak_cursor_close(cursor: *mut teak_cursor) {
     free!(cursor);
 }
 
-/// Restricts every later call to lower <= key < upper; a slice whose data is NULL is no bound. If a
-/// scan is in progress, the next step moves to the nearest key within the bounds.
+/// Restricts every later call to lower <= key < upper. A slice whose data is NULL means no limit on
+/// that side. If a scan is in progress, the next step starts from its current key: if that key is
+/// before the bounds in the direction of the step, the step moves to the first key within them; if
+/// it is after them, there is no row.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_set_bounds(
     cursor: *mut teak_cursor,

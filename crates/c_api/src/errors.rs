@@ -14,8 +14,8 @@ pub unsafe extern "C" fn teak_last_error(buffer: *mut c_char, capacity: usize) -
         let last = last.borrow();
         let copied = last.len().min(capacity);
         if !buffer.is_null() {
-            // SAFETY: the caller's buffer holds `capacity` bytes, and no part
-            // of it is the thread's own text.
+            // SAFETY: the caller's buffer has `capacity` bytes and does not overlap the stored
+            // message.
             unsafe { std::ptr::copy_nonoverlapping(last.as_ptr(), buffer.cast(), copied) };
             if copied < capacity {
                 // SAFETY: as above; the byte after the text is in the buffer.

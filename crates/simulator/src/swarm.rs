@@ -105,7 +105,7 @@ pub(crate) struct SwarmConfig {
     payload_bytes_max: u64,
     /// One in this many incarnations has faults; zero for none.
     pub(crate) faulty_one_in: u64,
-    /// Whether a full disk is the only fault.
+    /// Whether a full disk is the only planned fault.
     pub(crate) only_full_disk: bool,
     /// One in this many power losses is followed by hiding files; zero for none.
     pub(crate) hidden_one_in: u64,

@@ -141,7 +141,7 @@ impl Builder {
         self
     }
 
-    /// Opens the database. An empty or missing directory becomes a new one; after a crash, all
+    /// Opens the database. If the directory is empty or missing, creates one in it; after a crash, all
     /// durable commits are recovered.
     ///
     /// # Errors
@@ -156,7 +156,8 @@ impl Builder {
 }
 
 impl Database {
-    /// Opens a database with default options. An empty or missing directory becomes a new one.
+    /// Opens a database with default options. If the directory is empty or missing, creates a
+    /// database in it.
     ///
     /// # Errors
     /// Errors of [`Builder::open`].

@@ -146,7 +146,8 @@ impl TransactionHandle {
         self.work.row_locks.load(Ordering::Relaxed)
     }
 
-    /// Memory of its row and range locks, and of a long list of its write ids, in bytes.
+    /// Memory of its row and range locks, and of its ranges of write ids beyond the first 1024, in
+    /// bytes.
     #[must_use]
     pub fn lock_bytes(&self) -> u64 {
         self.work.lock_bytes.load(Ordering::Relaxed)

@@ -53,8 +53,8 @@ pub enum BlockerKind {
     WriteRange,
     /// It wrote the newest version of the row.
     Written,
-    /// It holds no lock: its write, which itself waits in the range, is ahead in the queue of
-    /// requests for range locks.
+    /// No lock of it conflicts. Its write of a key in the requested range has been blocked by a
+    /// range lock, and is older than the request.
     WaitingWrite,
 }
 

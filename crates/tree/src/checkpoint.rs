@@ -43,7 +43,8 @@ pub struct TreeCheckpoint {
     write_ids: Option<(WriteId, WriteId)>,
 }
 
-/// The positions of the tree that wait for a checkpoint to become durable.
+/// Reports the end of a captured checkpoint to the tree: its failure, if it is dropped before
+/// `durable` is called.
 #[derive(Debug)]
 struct CapturedPositions {
     tree: Arc<Tree>,

@@ -1,4 +1,4 @@
-"""A model with every field of Django, and relations of each kind."""
+"""A model with almost all field types of Django, and relations of each kind."""
 
 import uuid
 

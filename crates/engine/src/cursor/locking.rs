@@ -25,7 +25,7 @@ use teak_transactions::{LockId, LockMode, RangeLockKind, RowName};
 /// The lock of the row last returned.
 #[derive(Clone, Copy, Default)]
 enum ReturnedLock {
-    /// The row has no lock of its own: the transaction has written it, a range
+    /// No row was returned, or the row has no lock of its own: the transaction has written it, a range
     /// lock covers it, or it is an entry of a secondary index.
     #[default]
     None,

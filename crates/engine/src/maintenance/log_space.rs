@@ -24,7 +24,7 @@ use teak_write_ahead_log::{LogReservation, LogSpace, Record};
 /// Longest time that a writer is stopped.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
-/// The size of the log, as a bounded quantity that delays one writer.
+/// [`Bounded`] for the size of the log, for the delay of one writer.
 pub(super) struct LogBound<'a, 'r> {
     context: FlushContext<'a>,
     /// A record that the log has refused: the writer waits until the log has

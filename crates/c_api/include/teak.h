@@ -104,19 +104,19 @@ typedef enum teak_status {
   TEAK_NOT_FOUND = 1,
   // A live entry with the same unique key exists. No entry of the row was written.
   TEAK_DUPLICATE_KEY = 2,
-  // The lock timeout expired while another transaction held the row or range.
+  // The timeout expired while the call waited for another transaction.
   TEAK_LOCK_TIMEOUT = 3,
-  // Deadlock: waiting would create a cycle in the waits-for graph. Roll the transaction back and
-  // retry it.
+  // Deadlock: this transaction was selected from a cycle in the waits-for graph. Roll it back
+  // and retry it.
   TEAK_DEADLOCK = 4,
   // Another transaction changed the row after this transaction's snapshot. Roll the transaction
   // back and retry it.
   TEAK_CONFLICT = 5,
   // teak_transaction_interrupt(), or the caller's interrupt callback, ended the call.
   TEAK_INTERRUPTED = 6,
-  // The disk or quota is full.
+  // The disk or quota is full, or the log is full and no checkpoint could shorten it in time.
   TEAK_NO_SPACE = 7,
-  // Stored bytes are damaged; the message names the file and the offset.
+  // Stored bytes are damaged. For a damaged file, the message contains its name and the offset.
   TEAK_CORRUPT = 8,
   // A file operation failed.
   TEAK_IO = 9,
@@ -126,36 +126,37 @@ typedef enum teak_status {
   TEAK_NO_SUCH_TABLE = 11,
   // A key, value or row exceeds its limit.
   TEAK_TOO_LARGE = 12,
-  // An earlier write of the log failed: the engine accepts no more writes. Close it and open it
-  // again.
+  // An earlier write or sync of the log failed: the engine accepts no more writes. Close it and
+  // open it again.
   TEAK_POISONED = 13,
-  // A NULL pointer, an enum value out of range, a malformed name, or a struct_size that is not
-  // set.
+  // An invalid argument, such as NULL or a struct_size that is not set, or a call that the state
+  // of the table, transaction or alteration does not permit.
   TEAK_INVALID_ARGUMENT = 14,
   // A file has a newer format than this library reads.
   TEAK_UNSUPPORTED_FORMAT = 15,
   // Out of memory.
   TEAK_OUT_OF_MEMORY = 16,
-  // Internal error, or a call on a handle whose transaction or alteration has ended.
+  // Internal error, a call on a transaction that has ended, or the engine is closing.
   TEAK_INTERNAL = 17,
   // Another process, or another engine of this process, has the data directory open.
   TEAK_IN_USE = 18,
-  // The table or index was created after the transaction's snapshot.
+  // The index was created or replaced after the transaction's snapshot.
   TEAK_TABLE_CHANGED = 19,
   // Locks have reached their memory limit.
   TEAK_TOO_MANY_LOCKS = 20,
   // The table has no index with this number.
   TEAK_NO_SUCH_INDEX = 21,
-  // The table refuses writes, because one of its files has failed.
+  // The table refuses writes, because one of its files could not be written or synced.
   TEAK_READ_ONLY = 22,
-  // A file of the table is missing or cannot be read. The table can be used when the file can.
+  // A file of the table is missing or cannot be read. No row is lost if the file can be read
+  // later.
   TEAK_UNAVAILABLE = 23,
 } teak_status;
 
 // Copies the message of the calling thread's last error into `buffer`, followed by a NUL if there
 // is space for it. Returns the length of the whole message without the NUL, so that a second call
-// with a larger buffer gets all of it. `buffer` may be NULL. Successful calls and TEAK_NOT_FOUND
-// do not change the message.
+// with a larger buffer gets all of it. `buffer` may be NULL. Successful calls do not change the
+// message; TEAK_NOT_FOUND may clear it.
 size_t teak_last_error(char *buffer, size_t capacity);
 
 // --- Bytes and handles ---------------------------------------------------------------------------
@@ -174,8 +175,8 @@ typedef struct teak_engine teak_engine;
 typedef struct teak_table teak_table;
 
 // A running transaction, from teak_transaction_begin() to teak_transaction_commit() or
-// teak_transaction_rollback(). One thread at a time uses it and its cursors, except that any
-// thread may call teak_transaction_interrupt().
+// teak_transaction_rollback(). One thread at a time uses it and its cursors, except for calls that
+// are allowed from any thread, such as teak_transaction_interrupt().
 typedef struct teak_transaction teak_transaction;
 
 // Bytes with a length. As an argument it is borrowed during the call; a returned slice is valid as
@@ -207,7 +208,7 @@ static inline teak_slice teak_string(const char *string) {
 typedef enum teak_log_level {
   // Information.
   TEAK_LOG_NOTE = 0,
-  // A failure that the engine handled.
+  // A failure or a condition with which the engine continues.
   TEAK_LOG_WARNING = 1,
   // A failure that needs attention.
   TEAK_LOG_ERROR = 2,
@@ -226,8 +227,8 @@ typedef struct teak_engine_options {
   uint64_t lock_bytes_max;
   // Size in bytes at which the log continues in a new file. Default: 64 MiB.
   uint64_t log_segment_bytes;
-  // Bound of the log's size in bytes. From a quarter of the bound on, checkpoints shorten the
-  // log; near the bound, writers wait for a checkpoint. Default: 1 GiB.
+  // Bound of the log's size in bytes. From a quarter of it on, checkpoints shorten the log; from
+  // half of it on, writers are slowed; near it, they wait for a checkpoint. Default: 1 GiB.
   uint64_t log_bytes_max;
   // Number of threads that flush and merge. Default: the number of cores.
   uint32_t background_threads;
@@ -249,7 +250,7 @@ typedef struct teak_engine_options {
   bool commit_without_sync;
   // Receives log messages: `len` bytes of UTF-8 that contain no NUL and are not followed by one.
   // A message has one sentence or a few. Called from any thread, until teak_engine_close() has
-  // returned. Must not call the engine. Default: messages are dropped.
+  // returned. The callback must not call the engine. Default: messages are dropped.
   void (*log_message)(void *context, teak_log_level level, const char *text, size_t len);
   // Passed to log_message.
   void *log_context;
@@ -265,9 +266,9 @@ typedef struct teak_engine_options {
 // TEAK_CORRUPT: the catalogue or the log is damaged.
 teak_status teak_engine_open(const teak_engine_options *options, teak_engine **engine);
 
-// Flushes, writes a checkpoint and closes the engine. Every table, transaction and cursor must be
-// closed first. Frees the handle even on an error. Data that could not be flushed is in the log,
-// and the next teak_engine_open() recovers it.
+// Flushes, writes a checkpoint and closes the engine. All cursors and tables must be closed, and
+// all transactions ended, before. Frees the handle even on an error. Data that could not be
+// flushed is in the log, and the next teak_engine_open() recovers it.
 teak_status teak_engine_close(teak_engine *engine);
 
 // Changes the memory budget, at least 1 MiB. The page cache shrinks immediately, memtables as they
@@ -324,16 +325,15 @@ typedef struct teak_index_definition {
   // Becomes part of the file's name: characters other than letters, digits, '_' and '-' are
   // replaced by '_'. UTF-8.
   teak_slice label;
-  // Compression of its pages.
+  // Compression of the pages of bottom runs; other runs use LZ4.
   teak_codec codec;
   // Size of a page in bytes before compression, 1 KiB to 8 MiB. Default: 64 KiB.
   uint32_t page_bytes;
-  // true: lookups use complete keys (rows, unique keys). Otherwise no filters are built.
-  // Default: false.
+  // true: filters are built, for lookups of complete keys (rows, unique keys). Default: false.
   bool exact_lookups;
-  // Number of leading bytes of every value that hold columns of fixed width; pages store them
-  // column by column, which compresses better. At most 64 KiB, and every value must have that
-  // many bytes. Default: 0.
+  // Number of leading bytes of every value that hold columns of fixed width; pages in which
+  // every value has them store them byte column by byte column, which compresses better. More
+  // than 64 KiB count as 64 KiB. Default: 0.
   uint32_t value_fixed_bytes;
 } teak_index_definition;
 
@@ -365,11 +365,11 @@ typedef struct teak_index_statistics {
   uint64_t raw_bytes;
   // Bytes in memory that have not been flushed.
   uint64_t memtable_bytes;
-  // Number of levels of the tree.
+  // Number of levels of nodes.
   uint32_t height;
   // Number of sorted runs.
   uint32_t runs;
-  // Compression of its pages; never TEAK_CODEC_DEFAULT.
+  // Compression of bottom runs; never TEAK_CODEC_DEFAULT.
   teak_codec codec;
   // Number of tombstones on disk.
   uint64_t tombstones;
@@ -379,12 +379,13 @@ typedef struct teak_index_statistics {
 teak_status teak_table_create(teak_engine *engine, const teak_table_definition *definition);
 
 // Opens a table and its files. TEAK_NO_SUCH_TABLE. TEAK_CORRUPT when one of its files is damaged.
-// TEAK_UNAVAILABLE when one is missing, or cannot be read and log records are retained for it.
+// TEAK_UNAVAILABLE when one is missing, or cannot be read and log records are retained for the
+// table.
 teak_status teak_table_open(teak_engine *engine, teak_slice name, teak_table **table);
 
-// Opens a table without its files. The first use of an index opens them, and reports damage. They
-// are closed again when the table is not used for a while; its next use opens them. While they are
-// closed, its sizes are read from the catalogue. TEAK_NO_SUCH_TABLE.
+// Opens a table without its files. The first use of an index opens them, and reports damage. The
+// files are closed again when the table is not used for a while, and opened by its next use. While
+// they are closed, the sizes of the table are read from the catalogue. TEAK_NO_SUCH_TABLE.
 teak_status teak_table_open_lazily(teak_engine *engine, teak_slice name, teak_table **table);
 
 // Opens the files of a table if they are closed, so that damage is reported now. Fails like
@@ -394,7 +395,7 @@ teak_status teak_table_open_files(teak_table *table,
                                   bool (*interrupt)(void *context),
                                   void *context);
 
-// When the table was last written, as teak_table_set_written_at() reported it; 0: unknown. A crash
+// When the table was last written, as teak_table_set_written_at() recorded it; 0: unknown. A crash
 // may restore an earlier value.
 teak_status teak_table_get_written_at(teak_table *table, uint64_t *when);
 
@@ -418,8 +419,8 @@ teak_status teak_table_truncate(teak_engine *engine, teak_slice name);
 // Returns whether a table of this name exists.
 teak_status teak_table_exists(teak_engine *engine, teak_slice name, bool *exists);
 
-// Calls `sink` with the name of every table, in undefined order. Names have no leading "./". A
-// name is valid until `sink` returns.
+// Calls `sink` with the name of every table except temporary ones, in undefined order. Names have
+// no leading "./". A name is valid until `sink` returns.
 teak_status teak_table_list(teak_engine *engine,
                             void (*sink)(void *context, teak_slice name),
                             void *context);
@@ -427,13 +428,13 @@ teak_status teak_table_list(teak_engine *engine,
 // The table's metadata at the time when the handle was opened. Valid until the table is closed.
 teak_status teak_table_get_metadata(teak_table *table, teak_slice *metadata);
 
-// The number of indexes.
+// The number of indexes, without those that an alteration is adding.
 teak_status teak_table_get_index_count(teak_table *table, size_t *count);
 
-// Reads and checks every block of every index. Reports each problem to `sink` as a sentence of
-// `len` bytes. Returns TEAK_CORRUPT if there was any. `interrupt` may be NULL; it is called
-// regularly, and ends the check with TEAK_INTERRUPTED when it returns true. Both are called from
-// the calling thread.
+// Reads and checks every block of every index. Reports problems to `sink`, each as a sentence of
+// `len` bytes, and returns the status of the first one, such as TEAK_CORRUPT. `interrupt` may be
+// NULL; it is called regularly, and ends the check with TEAK_INTERRUPTED when it returns true.
+// Both are called from the calling thread.
 teak_status teak_table_verify(teak_table *table,
                               bool (*interrupt)(void *context),
                               void (*sink)(void *context, const char *text, size_t len),
@@ -442,14 +443,16 @@ teak_status teak_table_verify(teak_table *table,
 // Returns whether damage was found in this table since it was opened or repaired.
 teak_status teak_table_is_damaged(teak_table *table, bool *damaged);
 
-// The value of a counter of the table, 0 to TEAK_TABLE_COUNTERS - 1. Counters belong to no
-// transaction: a rollback does not change them, and they are 0 in a new table.
+// The value of a counter of the table; `counter` is 0 to TEAK_TABLE_COUNTERS - 1. Counters belong
+// to no transaction: a rollback does not change them. They are 0 in a new table.
 teak_status teak_table_counter_get(teak_table *table, uint32_t counter, uint64_t *value);
 
-// Raises a counter to `value`, unless it is already higher. Durable with the next commit.
+// Raises a counter to `value`, unless it is already higher. Durable with the next durable commit
+// of any transaction with writes.
 teak_status teak_table_counter_advance(teak_table *table, uint32_t counter, uint64_t value);
 
-// Sets a counter to a higher or lower value. After an error it is unchanged.
+// Sets a counter to a higher or lower value, unless another thread raises it at the same time.
+// Durable with the next durable commit. After an error the counter is unchanged.
 teak_status teak_table_counter_set(teak_table *table, uint32_t counter, uint64_t value);
 
 // Locks a counter until the same number of unlock calls, or until the transaction ends. Waits like
@@ -458,7 +461,8 @@ teak_status teak_table_counter_lock(teak_transaction *transaction,
                                     teak_table *table,
                                     uint32_t counter);
 
-// Unlocks a counter; does nothing when the transaction does not hold it.
+// Undoes one lock call of a counter; the last one releases the lock. Does nothing when the
+// transaction does not hold the lock.
 teak_status teak_table_counter_unlock(teak_transaction *transaction,
                                       teak_table *table,
                                       uint32_t counter);
@@ -473,8 +477,8 @@ teak_status teak_index_get_statistics(teak_table *table,
 // Free bytes inside an index's file, which later writes reuse.
 teak_status teak_index_get_free_bytes(teak_table *table, uint32_t index, uint64_t *bytes);
 
-// Estimates the number of entries with lower <= key < upper; exact if the number is small. A slice
-// whose data is NULL is no bound.
+// Estimates the number of entries with lower <= key < upper; exact if the number is small.
+// Uncommitted writes count, too. A slice whose data is NULL means no limit on that side.
 teak_status teak_index_estimate_entries(teak_table *table,
                                         uint32_t index,
                                         teak_slice lower,
@@ -485,14 +489,14 @@ teak_status teak_index_estimate_entries(teak_table *table,
 // A deadlock, a conflict or a lock timeout undoes nothing by itself: roll back, or return to a
 // savepoint, and retry.
 
-// Which writes of other transactions a transaction's reads see.
+// Which writes of other transactions are seen by a transaction's reads without locks.
 typedef enum teak_isolation {
   // Reads see all writes, including uncommitted ones.
   TEAK_READ_UNCOMMITTED = 0,
-  // Reads see the writes committed when the statement began, see
+  // Reads see the writes committed before the first read of the statement, see
   // teak_transaction_begin_statement().
   TEAK_READ_COMMITTED = 1,
-  // Reads see the writes committed at the transaction's first read.
+  // Reads see the writes committed before the transaction's first read.
   TEAK_REPEATABLE_READ = 2,
   // Like TEAK_REPEATABLE_READ. For serializable results, the caller must open every cursor with
   // a lock mode.
@@ -513,27 +517,29 @@ teak_status teak_transaction_set_lock_timeout(teak_transaction *transaction, uin
 teak_status teak_transaction_set_commit_sync(teak_transaction *transaction, bool sync);
 
 // Sets whether writing or locking a row that was changed or deleted after the transaction's
-// snapshot fails with TEAK_CONFLICT. Default: false; a locking read returns the newest committed
-// version, and a deleted row is TEAK_NOT_FOUND.
+// snapshot fails with TEAK_CONFLICT. Default: false; a locking read then returns the newest
+// committed version, and a deleted row is TEAK_NOT_FOUND. In both cases TEAK_CONFLICT is returned
+// by a write of a row that was changed after the snapshot and that the transaction has not locked.
 teak_status teak_transaction_set_snapshot_isolation(teak_transaction *transaction, bool on);
 
-// Sets the weight of the transaction in the choice of deadlock victims. A deadlock aborts the
-// transaction with the lowest weight; if several have it, the one that wrote and locked the fewest
-// rows. Default: 0.
+// Sets the weight of the transaction in the choice of deadlock victims. Of the transactions in a
+// cycle, the one with the lowest weight gets TEAK_DEADLOCK; if several have it, the one that has
+// written the fewest rows, then the one that has locked the fewest. Default: 0.
 teak_status teak_transaction_set_weight(teak_transaction *transaction, uint32_t weight);
 
-// Takes the snapshot now. By default the first read takes it.
+// Takes the snapshot now. By default the first read without locks takes it.
 teak_status teak_transaction_take_snapshot(teak_transaction *transaction);
 
-// Begins a statement: a TEAK_READ_COMMITTED transaction takes a new snapshot at its next read.
-// Clears a pending interrupt. Other transactions need not call it.
+// Begins a statement: clears a pending interrupt, and drops the snapshot of a transaction under
+// TEAK_READ_COMMITTED or TEAK_READ_UNCOMMITTED, so that its next read takes a new one.
 teak_status teak_transaction_begin_statement(teak_transaction *transaction);
 
-// Sets a savepoint. It is a number and need not be released. It is valid until a rollback to an
-// earlier savepoint.
+// Sets a savepoint; `savepoint` receives its number. It need not be released, and is valid until a
+// rollback to an earlier savepoint.
 teak_status teak_transaction_savepoint(teak_transaction *transaction, uint64_t *savepoint);
 
-// Undoes every write since the savepoint, in constant time. Retains locks.
+// Undoes every write since the savepoint, in a time that does not depend on their number. Retains
+// locks.
 teak_status teak_transaction_rollback_to_savepoint(teak_transaction *transaction,
                                                    uint64_t savepoint);
 
@@ -547,12 +553,12 @@ teak_status teak_transaction_commit(teak_transaction *transaction);
 // fail; the transaction then remains prepared. Cursors of the transaction must be closed first.
 teak_status teak_transaction_rollback(teak_transaction *transaction);
 
-// Makes the transaction's waits and long calls end with TEAK_INTERRUPTED, until
+// Makes reads, writes and waits of the transaction fail with TEAK_INTERRUPTED, until
 // teak_transaction_begin_statement(). May be called from any thread while the handle exists. Does
 // nothing for NULL.
 void teak_transaction_interrupt(teak_transaction *transaction);
 
-// Returns whether the transaction has writes that were not undone. false for NULL.
+// Returns whether the transaction has writes that were not rolled back. false for NULL.
 bool teak_transaction_has_writes(const teak_transaction *transaction);
 
 // --- Rows ----------------------------------------------------------------------------------------
@@ -560,12 +566,13 @@ bool teak_transaction_has_writes(const teak_transaction *transaction);
 // Maximum length of a key, in bytes.
 #define TEAK_KEY_BYTES_MAX 65536
 
-// A row's entry in one index. Keys are ordered as by memcmp(). A secondary index that is not
-// unique must have the primary key in its key, so that no two rows have the same entry.
+// A row's entry in one index. Keys are ordered as by memcmp(). The keys of a secondary index that
+// is not unique must contain the primary key, so that no two rows have the same entry.
 typedef struct teak_row_entry {
   // Number of the index.
   uint32_t index;
-  // true: a live entry with the same key makes the call fail with TEAK_DUPLICATE_KEY.
+  // true: a live entry with the same key makes the call fail with TEAK_DUPLICATE_KEY. false: the
+  // key is not checked, and such an entry is replaced. Ignored by teak_transaction_delete().
   bool unique;
   // The key, at most TEAK_KEY_BYTES_MAX bytes.
   teak_slice key;
@@ -583,7 +590,7 @@ typedef struct teak_duplicate {
   teak_slice value;
 } teak_duplicate;
 
-// A change of a row's entry in one index. With equal keys only the value changes.
+// A change of a row's entry in one index. If both keys are equal, only the value changes.
 typedef struct teak_row_change {
   // Number of the index.
   uint32_t index;
@@ -608,8 +615,8 @@ teak_status teak_transaction_insert(teak_transaction *transaction,
                                     teak_duplicate *duplicate);
 
 // Updates one row, given the changed entries. Index 0 must be included. TEAK_NOT_FOUND when the
-// row does not exist; TEAK_CONFLICT when it changed after the snapshot and is not locked.
-// Otherwise as teak_transaction_insert().
+// row does not exist; TEAK_CONFLICT when it changed after the snapshot and this transaction has
+// not locked it. Otherwise as teak_transaction_insert().
 teak_status teak_transaction_update(teak_transaction *transaction,
                                     teak_table *table,
                                     const teak_row_change *changes,
@@ -617,7 +624,8 @@ teak_status teak_transaction_update(teak_transaction *transaction,
                                     teak_duplicate *duplicate);
 
 // Deletes one row, given its entry in every index. TEAK_NOT_FOUND when the row does not exist;
-// TEAK_CONFLICT when it changed after the snapshot and is not locked.
+// TEAK_CONFLICT when it changed after the snapshot and this transaction has not locked it. Waits
+// for locks like teak_transaction_insert().
 teak_status teak_transaction_delete(teak_transaction *transaction,
                                     teak_table *table,
                                     const teak_row_entry *entries,
@@ -635,10 +643,10 @@ teak_status teak_transaction_lock_absent(teak_transaction *transaction,
 
 // How a cursor reads, and the mode of a lock.
 typedef enum teak_lock_mode {
-  // Reads the transaction's snapshot without locks.
+  // Reads without locks what the isolation level of the transaction shows.
   TEAK_LOCK_NONE = 0,
-  // Reads the newest committed rows and locks them: other transactions can lock them too, but
-  // not write them.
+  // Reads the newest committed rows and locks them: other transactions can also lock them in
+  // this mode, but not write them.
   TEAK_LOCK_SHARED = 1,
   // Reads the newest committed rows and locks them: other transactions can neither lock nor
   // write them.
@@ -661,16 +669,16 @@ typedef enum teak_seek {
 typedef struct teak_row {
   // The key.
   teak_slice key;
-  // The value.
+  // The value; data NULL if it was skipped, see teak_cursor_skip_large_values().
   teak_slice value;
 } teak_row;
 
 // Opens a cursor. Close it before the transaction ends and before the table is closed. With a lock
-// mode, a cursor on index 0 locks the rows it returns; one on a secondary index waits until
-// entries are committed but locks none: get the row from index 0 to lock it. From
-// TEAK_REPEATABLE_READ on, a locking cursor also locks the ranges it reads, so that no row is
-// inserted there before the transaction ends. TEAK_TABLE_CHANGED when the table was created after
-// the snapshot.
+// mode, a cursor on index 0 locks the rows it returns. One on a secondary index waits for
+// uncommitted writes of the entries, but locks no entry: get the row from index 0 to lock it.
+// Under TEAK_REPEATABLE_READ and TEAK_SERIALIZABLE, a locking cursor also locks the ranges it
+// reads, so that no other transaction inserts there before this one ends. Without a lock mode, the
+// first read returns TEAK_TABLE_CHANGED when the index was created or replaced after the snapshot.
 teak_status teak_cursor_open(teak_transaction *transaction,
                              teak_table *table,
                              uint32_t index,
@@ -687,7 +695,7 @@ void teak_cursor_close(teak_cursor *cursor);
 teak_status teak_cursor_set_bounds(teak_cursor *cursor, teak_slice lower, teak_slice upper);
 
 // Sets whether a locking cursor skips rows that other transactions have locked or written, instead
-// of waiting. Default: false.
+// of waiting. It then locks no ranges. Default: false.
 teak_status teak_cursor_set_skip_locked(teak_cursor *cursor, bool skip);
 
 // Makes a locking cursor lock the ranges it reads under every isolation level. Call it before the
@@ -714,7 +722,7 @@ teak_status teak_cursor_next(teak_cursor *cursor, teak_row *row);
 teak_status teak_cursor_previous(teak_cursor *cursor, teak_row *row);
 
 // Releases the lock of the row that a locking cursor last returned, for example because the row
-// does not match a condition. Does nothing if the transaction already held the lock.
+// does not match a condition. The row remains locked if the transaction had locked it before.
 teak_status teak_cursor_unlock(teak_cursor *cursor);
 
 // --- Monitoring ----------------------------------------------------------------------------------
@@ -753,7 +761,7 @@ typedef struct teak_engine_statistics {
   uint64_t memtable_bytes;
   // Page reads that found the page in the cache.
   uint64_t cache_hits;
-  // Page reads that did not.
+  // Page reads that did not find it there.
   uint64_t cache_misses;
   // Blocks read from index files.
   uint64_t blocks_read;
@@ -787,7 +795,7 @@ typedef struct teak_engine_statistics {
   uint64_t filter_checks;
   // Filter checks that avoided a read.
   uint64_t filter_negatives;
-  // Writes that were delayed by backpressure.
+  // Delays of writers by backpressure, stops included.
   uint64_t writer_stalls;
   // Total time of these delays, in microseconds.
   uint64_t writer_stall_microseconds;
@@ -824,7 +832,7 @@ typedef struct teak_engine_statistics {
   uint64_t rows_updated;
   // Rows deleted.
   uint64_t rows_deleted;
-  // Open tables.
+  // Tables whose files are open.
   uint64_t open_tables;
   // Indexes of open tables.
   uint64_t indexes;
@@ -833,19 +841,20 @@ typedef struct teak_engine_statistics {
   // Aborted write ids (of transactions, statements and savepoints that were rolled back) whose
   // entries may still be in an index.
   uint64_t aborted_ids;
-  // Size of the log as its bound counts it, in bytes.
+  // Size of the log in bytes: of its files, or of the uncompressed records that recovery would
+  // read, if that is more.
   uint64_t log_bytes_used;
   // The bound of the log's size, in bytes.
   uint64_t log_bytes_limit;
-  // Times that writers were slowed because the log was long.
+  // Times that a writer was slowed, but not stopped, because the log exceeded half of its bound.
   uint64_t log_slowdowns;
-  // Times that a writer was stopped because the log had reached its bound.
+  // Times that a writer was stopped because the log was near its bound.
   uint64_t log_stops;
-  // Total time of these stops, in microseconds.
+  // Total time during which at least one writer was stopped because of the log, in microseconds.
   uint64_t log_stop_microseconds;
-  // Number of write ids from the oldest one that is active, or that some snapshot does not see.
+  // Number of write ids since the oldest one that is active or that some snapshot does not see.
   uint64_t write_ids_unsettled;
-  // Chunks of write ids that are stored one by one.
+  // Chunks of the table of write ids in which each id has a slot.
   uint64_t write_id_chunks;
   // Pieces of the table of write ids that replace such chunks.
   uint64_t write_id_pieces;
@@ -855,7 +864,7 @@ typedef struct teak_engine_statistics {
   uint64_t file_bytes;
   // Bytes of live blocks in these files.
   uint64_t live_bytes;
-  // Bytes of holes in these files.
+  // Bytes of free extents in these files, which later writes use.
   uint64_t free_bytes;
   // Bytes of replaced blocks in these files that readers still need.
   uint64_t pinned_bytes;
@@ -888,27 +897,28 @@ typedef struct teak_engine_statistics {
   teak_latencies statement_times;
   // All memory of the engine, in bytes.
   uint64_t memory_bytes;
-  // Bytes of pages and run indexes in use that the page cache does not hold.
+  // Bytes of pages and index blocks that are in use and not in the page cache.
   uint64_t uncached_block_bytes;
   // Bytes of the nodes of open indexes.
   uint64_t node_bytes;
   // Bytes of the buffers of the log.
   uint64_t log_buffer_bytes;
-  // Bytes that sorts of new indexes may use.
+  // Bytes reserved for sorts of new indexes.
   uint64_t sort_bytes;
-  // Bytes of dropped memtables that are kept for the next ones.
+  // Bytes of dropped memtables that later memtables will use.
   uint64_t memtable_spare_bytes;
   // Tables that cannot be used until their files can be read.
   uint64_t unavailable_tables;
   // Bytes of the log records that are retained for unavailable and read-only tables.
   uint64_t retained_bytes;
-  // Index files of no table that were moved to `#teak_orphans`.
+  // Index files in the directory `#teak_orphans` when the engine was opened.
   uint64_t orphan_files;
   // Bytes of these files.
   uint64_t orphan_bytes;
-  // Tables that refuse writes because a file of them fails.
+  // Tables that refuse writes because one of their files cannot be written or synced.
   uint64_t read_only_tables;
-  // Ranges of aborted write ids, without those among the newest ids. Their number has a bound.
+  // Ranges of aborted write ids, without those among the newest ids. Writers stop when their
+  // number reaches a bound.
   uint64_t aborted_ranges;
 } teak_engine_statistics;
 

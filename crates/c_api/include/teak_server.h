@@ -15,12 +15,13 @@ extern "C" {
 
 // --- Tables --------------------------------------------------------------------------------------
 
-// The id of a table. It is never assigned to another table of the data directory, and survives
-// truncation and renaming.
+// The id of a table. It is not assigned to another table of the data directory, and truncation and
+// renaming do not change it. Ids of temporary tables are assigned again after the engine was
+// closed.
 teak_status teak_table_get_id(teak_engine *engine, teak_slice name, uint64_t *id);
 
 // Calls `sink` with the name and the metadata of every table whose name begins with `prefix`.
-// Opens no table. Both are valid until `sink` returns.
+// Opens no table. The slices are valid until `sink` returns.
 teak_status teak_table_list_metadata(teak_engine *engine,
                                      teak_slice prefix,
                                      void (*sink)(void *context,
@@ -28,12 +29,12 @@ teak_status teak_table_list_metadata(teak_engine *engine,
                                                   teak_slice metadata),
                                      void *context);
 
-// Replaces the metadata of a table. Durable on return. Handles that are open keep what they have
-// read. TEAK_NO_SUCH_TABLE.
+// Replaces the metadata of a table. Durable on return. Open handles still return the old metadata.
+// TEAK_NO_SUCH_TABLE.
 teak_status teak_table_set_metadata(teak_engine *engine, teak_slice name, teak_slice metadata);
 
-// Calls `sink` with the name of every table of a directory, in order, relative to the directory.
-// A name is valid until `sink` returns.
+// Calls `sink` with the name of every table of a directory, in ascending order and relative to the
+// directory. Tables of subdirectories are left out. A name is valid until `sink` returns.
 teak_status teak_table_list_directory(teak_engine *engine,
                                       teak_slice directory,
                                       void (*sink)(void *context, teak_slice name),
@@ -53,18 +54,19 @@ teak_status teak_metadata_decompress(teak_slice stored,
                                      void *context);
 
 // Creates a table for one session, which exists until it is dropped or the engine is closed. Its
-// name begins with "#temporary-". Its writes are transactional, but neither logged nor synced, and
-// snapshots older than the table can read it. teak_table_list() leaves it out. TEAK_TABLE_EXISTS.
+// name must begin with "#temporary-". Its writes are transactional, but neither logged nor synced,
+// and snapshots older than the table can read it. teak_table_list() leaves it out.
+// TEAK_TABLE_EXISTS.
 teak_status teak_table_create_temporary(teak_engine *engine,
                                         const teak_table_definition *definition);
 
 // Makes a table unreadable for the snapshots that exist now, as if it had been created after them:
-// for a table whose rows were committed in several steps. Ends when the engine is closed.
-// TEAK_NO_SUCH_TABLE.
+// for a table whose rows were committed in several steps. Has an effect until the engine is
+// closed. TEAK_NO_SUCH_TABLE.
 teak_status teak_table_refuse_older_snapshots(teak_engine *engine, teak_slice name);
 
-// Reserves `count` row ids, for tables without a primary key. No id is reserved twice, even after
-// a crash.
+// Reserves `count` consecutive row ids, for tables without a primary key; `first` receives the
+// first one. No id is reserved twice, even after a crash, unless the table was truncated.
 teak_status teak_table_reserve_row_ids(teak_table *table, uint64_t count, uint64_t *first);
 
 // --- Transactions --------------------------------------------------------------------------------
@@ -77,16 +79,16 @@ typedef struct teak_page_counts {
   uint64_t read;
 } teak_page_counts;
 
-// Sets the owner for teak_engine_options.wait_begins. The pointer is passed on and never
-// dereferenced. It must be valid until the transaction has ended or is detached.
+// Sets the owner for teak_engine_options.wait_begins. The pointer is passed to that callback and
+// never dereferenced. It must be valid until the transaction has ended or is detached.
 teak_status teak_transaction_set_owner(teak_transaction *transaction, void *owner);
 
 // Sets the thread id assigned by the caller, for the lists of transactions, locks and waits; 0:
 // none. May be called from any thread.
 teak_status teak_transaction_set_thread(teak_transaction *transaction, uint64_t thread);
 
-// The newest commit that the transaction's snapshot sees; 0 while it has no snapshot, and for
-// NULL.
+// Sequence number of the newest commit that the transaction's snapshot sees; 0 while it has no
+// snapshot, and for NULL.
 uint64_t teak_transaction_get_snapshot_commit(const teak_transaction *transaction);
 
 // Returns whether other transactions may have to wait for this one, because it has locked rows or
@@ -95,7 +97,8 @@ bool teak_transaction_holds_locks(const teak_transaction *transaction);
 
 // Whether the entries of secondary indexes that the transaction's snapshot sees must be compared
 // with their rows, because the transaction may have written rows that had changed after its
-// snapshot. false for NULL, and always after teak_transaction_set_snapshot_isolation().
+// snapshot. false for NULL, and under snapshot isolation, see
+// teak_transaction_set_snapshot_isolation().
 bool teak_transaction_is_past_snapshot(const teak_transaction *transaction);
 
 // Sequence number of the newest visible commit; every commit with writes raises it. At least 1; 0
@@ -114,8 +117,7 @@ teak_status teak_engine_get_running_transactions(teak_engine *engine,
 // of the statement between them.
 teak_page_counts teak_thread_get_page_counts(void);
 
-// Counts a statement that took so many microseconds, for
-// teak_engine_statistics.statement_times.
+// Adds the time of a statement to teak_engine_statistics.statement_times.
 teak_status teak_engine_count_statement(teak_engine *engine, uint64_t microseconds);
 
 // --- Cursors -------------------------------------------------------------------------------------
@@ -134,26 +136,26 @@ bool teak_cursor_is_unlocked(const teak_cursor *cursor);
 // before the first read. Default: false.
 teak_status teak_cursor_set_retain_locks(teak_cursor *cursor, bool retain);
 
-// Sets whether scans without locks skip large values: the value of such a row is not read, and its
-// data is NULL. For a caller that needs only keys. teak_cursor_get() always returns values.
-// Default: false.
+// Sets whether scans without locks skip large values, which are stored in blocks of their own:
+// such a value is not read, and the data of teak_row.value is NULL. For a caller that needs only
+// keys. teak_cursor_get() always returns values. Default: false.
 teak_status teak_cursor_skip_large_values(teak_cursor *cursor, bool skip);
 
 // --- Two-phase commit ----------------------------------------------------------------------------
 
 // Prepares the transaction: it survives a crash until it is committed or rolled back, through its
-// handle or by its XID (at most 1024 bytes). It accepts no more writes. A transaction without
-// writes is not listed and does not survive a crash. After an error the handle must be rolled
-// back.
+// handle or by its XID (at most 1024 bytes), and accepts no more writes. Has no effect on a
+// transaction without writes, or with writes of temporary tables only. After an error the handle
+// must be rolled back.
 teak_status teak_transaction_prepare(teak_transaction *transaction, teak_slice xid);
 
-// Commits a prepared transaction without waiting for the disk: after a crash the coordinator
-// decides it again. Commits become visible in the order of these calls. Frees the handle on
-// TEAK_OK; after an error it remains prepared.
+// Commits a prepared transaction without waiting for the disk: if a crash loses the commit, the
+// coordinator must commit the transaction again. Commits become visible in the order of these
+// calls. Frees the handle on TEAK_OK; after an error the transaction remains prepared.
 teak_status teak_transaction_commit_ordered(teak_transaction *transaction);
 
-// Frees the handle and leaves a prepared transaction, to be ended by its XID. A transaction that
-// is not prepared is rolled back.
+// Frees the handle. A prepared transaction remains and can be ended by its XID; any other
+// transaction is rolled back.
 teak_status teak_transaction_detach(teak_transaction *transaction);
 
 // Calls `sink` with the XID of each prepared transaction that no handle owns: those found when the
@@ -187,8 +189,8 @@ typedef struct teak_added_index {
   teak_index_definition definition;
   // true: two entries with equal keys are an error.
   bool unique;
-  // true: entries are added in strictly ascending order of their keys. Then they need no
-  // sorting, and no space for it.
+  // true: entries are added in strictly ascending order of their keys. The engine then needs
+  // neither memory nor disk space to sort them.
   bool in_order;
 } teak_added_index;
 
@@ -214,10 +216,11 @@ typedef struct teak_alteration_plan {
   teak_slice metadata;
 } teak_alteration_plan;
 
-// Begins to alter a table: creates the files of the indexes to add. No transaction that wrote the
-// table may be open. After this call, writers of its rows must also write the entries of the added
-// indexes, see teak_alteration_get_index(). `interrupt` may be NULL. Long calls on the alteration
-// call it regularly, on the calling thread, and end with TEAK_INTERRUPTED when it returns true.
+// Begins to alter a table: creates the files of the indexes to add. No transaction that has
+// written the table may be active. After this call, writers of its rows must also write the
+// entries of the added indexes, see teak_alteration_get_index(). `interrupt` may be NULL. Long
+// calls on the alteration call it regularly, on the calling thread, and end with TEAK_INTERRUPTED
+// when it returns true.
 teak_status teak_alteration_begin(teak_engine *engine,
                                   teak_table *table,
                                   const teak_added_index *added,
@@ -245,10 +248,10 @@ teak_status teak_alteration_build(teak_alteration *alteration,
                                   void *context,
                                   teak_duplicate *duplicate);
 
-// Commits alterations of several tables of one engine together. No transaction may write the
-// tables during the call. Durable on return. The call ends the alterations, even after an error.
-// Free them with teak_alteration_end(). After an error the tables are unchanged, except after
-// TEAK_POISONED and TEAK_IO of the log: then recovery determines the outcome.
+// Commits alterations of one or several tables of one engine atomically. No transaction may write
+// the tables during the call. Durable on return. The call ends the alterations, even after an
+// error. Free them with teak_alteration_end(). After an error the tables are unchanged, except
+// after TEAK_POISONED and TEAK_IO of the log: then recovery determines the outcome.
 teak_status teak_alteration_commit(teak_alteration *const *alterations,
                                    const teak_alteration_plan *plans,
                                    size_t count);
@@ -266,12 +269,13 @@ typedef struct teak_salvage_report {
   size_t struct_size;
   // Rows read.
   uint64_t rows;
-  // Rows of them for which a newer version, or their deletion, may have been lost.
+  // Of these, rows of which a newer version, or the deletion, may have been lost.
   uint64_t doubtful_rows;
-  // Blocks that could not be read. Retained log records that could not be read count as one.
+  // Separate values, pages, runs and nodes that could not be read. Retained log records that
+  // could not be read count as one part.
   uint64_t lost_parts;
-  // Entries in lost pages and runs, versions and deletes included. Those below lost nodes are
-  // unknown.
+  // Entries of lost pages and runs, old versions and deletes included. The number of those below
+  // lost nodes is unknown and not included.
   uint64_t lost_entries;
 } teak_salvage_report;
 
@@ -290,12 +294,13 @@ teak_status teak_table_open_damaged(teak_engine *engine,
 teak_status teak_table_is_unreadable(teak_table *table, bool *unreadable);
 
 // Reads the committed rows of a table in the order of their keys, and skips what cannot be read.
-// Applies the log records that are retained for the table: TEAK_UNAVAILABLE when they cannot be read
-// now, TEAK_LOCK_TIMEOUT when one is that of a prepared transaction. Calls `row` for each row;
-// `doubtful`: a newer version of the row, or its deletion, may have been lost. The call ends with
-// TEAK_INTERRUPTED when `row` returns true, or `interrupt`, which may be NULL and is called while
-// log records are read. At the end, `lost` is called with a sentence about each block that could
-// not be read. No transaction may write the table during the call. `report` is written on TEAK_OK.
+// Applies the log records that are retained for the table: TEAK_UNAVAILABLE when they cannot be
+// read now, TEAK_LOCK_TIMEOUT when a prepared transaction wrote one of them. Calls `row` for each
+// row; `doubtful`: a newer version of the row, or its deletion, may have been lost. `interrupt`
+// may be NULL; it is called while log records are read. The call ends with TEAK_INTERRUPTED when
+// `row` or `interrupt` returns true. At the end, `lost` is called with sentences about the parts
+// that could not be read. No transaction may write the table during the call. `report` is written
+// on TEAK_OK.
 teak_status teak_table_salvage(teak_table *table,
                                bool (*interrupt)(void *context),
                                bool (*row)(void *context,
@@ -306,16 +311,17 @@ teak_status teak_table_salvage(teak_table *table,
                                void *context,
                                teak_salvage_report *report);
 
-// Makes an alteration that replaces all indexes the repair of a damaged table. Its commit moves the
-// old files to the directory #teak_orphans instead of removing them. teak_alteration_build() ends
-// after the first index with duplicate unique keys, if it has up to `duplicates_max`, see
-// teak_alteration_get_duplicate(); with more it fails with TEAK_DUPLICATE_KEY. An alteration with
-// duplicates cannot be committed; repeat it without their rows.
+// Makes an alteration the repair of a damaged table; it must replace all indexes. Its commit moves
+// the old files to the directory #teak_orphans instead of removing them. If a unique index has
+// duplicate keys, teak_alteration_build() leaves out up to `duplicates_max` entries and ends after
+// that index, see teak_alteration_get_duplicate(). With more duplicates it fails with
+// TEAK_DUPLICATE_KEY. An alteration that has left out entries cannot be committed: begin another
+// one, without their rows.
 teak_status teak_alteration_repair(teak_alteration *alteration, size_t duplicates_max);
 
-// An entry that teak_alteration_build() of a repair has left out of a unique index, by its number
-// from 0 on.
-// TEAK_NOT_FOUND after the last one. Valid until the next call on the alteration.
+// An entry that teak_alteration_build() of a repair has left out of a unique index. `number`
+// counts these entries from 0; TEAK_NOT_FOUND after the last one. `duplicate->index` is the number
+// of the added index. Valid until the next call on the alteration.
 teak_status teak_alteration_get_duplicate(teak_alteration *alteration,
                                           size_t number,
                                           teak_duplicate *duplicate);
@@ -334,8 +340,8 @@ typedef enum teak_lock_kind {
   TEAK_LOCK_KIND_WRITE_RANGE = 3,
   // The implicit locks of the rows that a transaction wrote.
   TEAK_LOCK_KIND_WRITTEN = 4,
-  // Only for waits: no lock, but a write that itself waits in the range. A later request for a
-  // gap lock or range lock is queued behind it.
+  // Only in teak_wait_info: not a lock, but a write that itself waits for a lock in the range. A
+  // later request for a gap lock or range lock is queued behind it.
   TEAK_LOCK_KIND_WAITING_WRITE = 5,
 } teak_lock_kind;
 
@@ -343,15 +349,15 @@ typedef enum teak_lock_kind {
 typedef struct teak_wait_info {
   // Number of the waiting transaction.
   uint64_t requester;
-  // Its thread id, assigned by the caller; 0: none.
+  // Thread id of the waiting transaction, assigned by the caller; 0: none.
   uint64_t requester_thread;
   // Number of the blocking transaction; 0 when it has just ended.
   uint64_t blocker;
-  // Its thread id, assigned by the caller; 0: none.
+  // Thread id of the blocking transaction, assigned by the caller; 0: none.
   uint64_t blocker_thread;
-  // The blocker's lock that blocks. TEAK_LOCK_KIND_ROW also for a request for a row lock that is
-  // ahead in the queue. If the blocker has just ended: TEAK_LOCK_KIND_ROW also for a row range,
-  // TEAK_LOCK_KIND_GAP also for a write range.
+  // Kind of the lock that blocks. A request for a row lock that is ahead in the queue is
+  // reported as TEAK_LOCK_KIND_ROW. If the blocking transaction has just ended, a row range is
+  // reported as TEAK_LOCK_KIND_ROW, and a write range as TEAK_LOCK_KIND_GAP.
   teak_lock_kind kind;
   // Requested mode of a row lock; otherwise TEAK_LOCK_NONE.
   teak_lock_mode mode;
@@ -361,7 +367,7 @@ typedef struct teak_wait_info {
   teak_slice index;
   // The requested key.
   teak_slice key;
-  // Duration of the wait so far.
+  // Duration of the wait, so far or until it failed, in milliseconds.
   uint64_t waited_milliseconds;
 } teak_wait_info;
 
@@ -371,7 +377,7 @@ typedef struct teak_transaction_info {
   uint64_t id;
   // Thread id assigned by the caller, see teak_transaction_set_thread(); 0: none.
   uint64_t thread;
-  // Its isolation.
+  // Its isolation level.
   teak_isolation isolation;
   // Start time, in microseconds since 1970.
   uint64_t started_microseconds;
@@ -379,17 +385,18 @@ typedef struct teak_transaction_info {
   uint64_t snapshot;
   // Rows written, including rows undone by a rollback to a savepoint.
   uint64_t rows_written;
-  // Write ids that were not undone.
+  // Number of its write ids that were not rolled back.
   uint64_t write_ids;
   // Number of its row locks, without row ranges and implicit locks.
   uint64_t row_locks;
-  // Memory of its locks, in bytes.
+  // Memory of its row and range locks, and of its ranges of write ids beyond the first 1024, in
+  // bytes.
   uint64_t lock_bytes;
-  // The xid of a prepared transaction; data NULL: not prepared.
+  // The XID of a prepared transaction; data NULL: not prepared.
   teak_slice prepared_as;
   // Whether it waits for a lock.
   bool is_waiting;
-  // Duration of that wait so far.
+  // Duration of that wait so far, in milliseconds; 0 if it does not wait.
   uint64_t waited_milliseconds;
 } teak_transaction_info;
 
@@ -418,7 +425,7 @@ typedef struct teak_lock_info {
 } teak_lock_info;
 
 // Reports the transaction's last failed wait (TEAK_LOCK_TIMEOUT or TEAK_DEADLOCK): calls `sink`
-// for each transaction that blocked it; if all have ended, calls it once without a blocker.
+// for each transaction that blocked it; if none is known, calls it once with a `blocker` of 0.
 // TEAK_NOT_FOUND if the wait was already reported, or there was none. May be called from any
 // thread. In this and the following calls, the struct is valid until `sink` returns.
 teak_status teak_transaction_take_failed_wait(teak_engine *engine,
@@ -439,8 +446,8 @@ teak_status teak_lock_list(teak_engine *engine,
                            void (*sink)(void *context, const teak_lock_info *lock),
                            void *context);
 
-// Calls `sink` for each pair of a waiting transaction and one that blocks it or is before it in
-// the queue.
+// Calls `sink` for each pair of a waiting transaction and one that blocks it or is the next one
+// ahead of it in the queue.
 teak_status teak_lock_wait_list(teak_engine *engine,
                                 void (*sink)(void *context, const teak_wait_info *wait),
                                 void *context);

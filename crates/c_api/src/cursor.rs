@@ -12,10 +12,10 @@ use ::teak_engine::{
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum teak_lock_mode {
-    /// Reads the transaction's snapshot without locks.
+    /// Reads without locks what the isolation level of the transaction shows.
     TEAK_LOCK_NONE = 0,
-    /// Reads the newest committed rows and locks them: other transactions can lock them too, but
-    /// not write them.
+    /// Reads the newest committed rows and locks them: other transactions can also lock them in
+    /// this mode, but not write them.
     TEAK_LOCK_SHARED = 1,
     /// Reads the newest committed rows and locks them: other transactions can neither lock nor
     /// write them.
@@ -48,7 +48,7 @@ pub type teak_seek_number = u32;
 pub struct teak_row {
     /// The key.
     pub key: teak_slice,
-    /// The value.
+    /// The value; data NULL if it was skipped, see teak_cursor_skip_large_values().
     pub value: teak_slice,
 }
 
@@ -72,11 +72,11 @@ fn seek_of(number: teak_seek_number) -> Result<Seek, Failure> {
 }
 
 /// Opens a cursor. Close it before the transaction ends and before the table is closed. With a lock
-/// mode, a cursor on index 0 locks the rows it returns; one on a secondary index waits until
-/// entries are committed but locks none: get the row from index 0 to lock it. From
-/// TEAK_REPEATABLE_READ on, a locking cursor also locks the ranges it reads, so that no row is
-/// inserted there before the transaction ends. TEAK_TABLE_CHANGED when the table was created after
-/// the snapshot.
+/// mode, a cursor on index 0 locks the rows it returns. One on a secondary index waits for
+/// uncommitted writes of the entries, but locks no entry: get the row from index 0 to lock it.
+/// Under TEAK_REPEATABLE_READ and TEAK_SERIALIZABLE, a locking cursor also locks the ranges it
+/// reads, so that no other transaction inserts there before this one ends. Without a lock mode, the
+/// first read returns TEAK_TABLE_CHANGED when the index was created or replaced after the snapshot.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_open(
     transaction: *mut teak_transaction,
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn teak_cursor_set_bounds(
     })
 }
 
-/// Turns a lock policy on; off selects waiting.
+/// Sets a lock policy, or if `on` is false and the cursor has this policy, sets waiting.
 pub(crate) fn change_policy(cursor: &mut Cursor, policy: LockPolicy, on: bool) {
     if on {
         cursor.set_lock_policy(policy);
@@ -127,7 +127,7 @@ pub(crate) fn change_policy(cursor: &mut Cursor, policy: LockPolicy, on: bool) {
 }
 
 /// Sets whether a locking cursor skips rows that other transactions have locked or written, instead
-/// of waiting. Default: false.
+/// of waiting. It then locks no ranges. Default: false.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_set_skip_locked(
     cursor: *mut teak_cursor,
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn teak_cursor_previous(
 }
 
 /// Releases the lock of the row that a locking cursor last returned, for example because the row
-/// does not match a condition. Does nothing if the transaction already held the lock.
+/// does not match a condition. The row remains locked if the transaction had locked it before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_unlock(cursor: *mut teak_cursor) -> teak_status {
     boundary!([] {

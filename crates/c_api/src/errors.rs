@@ -6,8 +6,8 @@ use std::ffi::c_char;
 
 /// Copies the message of the calling thread's last error into `buffer`, followed by a NUL if there
 /// is space for it. Returns the length of the whole message without the NUL, so that a second call
-/// with a larger buffer gets all of it. `buffer` may be NULL. Successful calls and TEAK_NOT_FOUND
-/// do not change the message.
+/// with a larger buffer gets all of it. `buffer` may be NULL. Successful calls do not change the
+/// message; TEAK_NOT_FOUND may clear it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_last_error(buffer: *mut c_char, capacity: usize) -> usize {
     let copy = |last: &RefCell<String>| {

@@ -21,11 +21,11 @@ pub struct teak_index_statistics {
     pub raw_bytes: u64,
     /// Bytes in memory that have not been flushed.
     pub memtable_bytes: u64,
-    /// Number of levels of the tree.
+    /// Number of levels of nodes.
     pub height: u32,
     /// Number of sorted runs.
     pub runs: u32,
-    /// Compression of its pages; never TEAK_CODEC_DEFAULT.
+    /// Compression of bottom runs; never TEAK_CODEC_DEFAULT.
     pub codec: teak_codec_number,
     /// Number of tombstones on disk.
     pub tombstones: u64,
@@ -79,8 +79,8 @@ pub unsafe extern "C" fn teak_index_get_free_bytes(
     })
 }
 
-/// Estimates the number of entries with lower <= key < upper; exact if the number is small. A slice
-/// whose data is NULL is no bound.
+/// Estimates the number of entries with lower <= key < upper; exact if the number is small.
+/// Uncommitted writes count, too. A slice whose data is NULL means no limit on that side.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_index_estimate_entries(
     table: *mut teak_table,

@@ -58,7 +58,7 @@ pub struct teak_engine_statistics {
     pub memtable_bytes: u64,
     /// Page reads that found the page in the cache.
     pub cache_hits: u64,
-    /// Page reads that did not.
+    /// Page reads that did not find it there.
     pub cache_misses: u64,
     /// Blocks read from index files.
     pub blocks_read: u64,
@@ -92,7 +92,7 @@ pub struct teak_engine_statistics {
     pub filter_checks: u64,
     /// Filter checks that avoided a read.
     pub filter_negatives: u64,
-    /// Writes that were delayed by backpressure.
+    /// Delays of writers by backpressure, stops included.
     pub writer_stalls: u64,
     /// Total time of these delays, in microseconds.
     pub writer_stall_microseconds: u64,
@@ -129,7 +129,7 @@ pub struct teak_engine_statistics {
     pub rows_updated: u64,
     /// Rows deleted.
     pub rows_deleted: u64,
-    /// Open tables.
+    /// Tables whose files are open.
     pub open_tables: u64,
     /// Indexes of open tables.
     pub indexes: u64,
@@ -138,19 +138,20 @@ pub struct teak_engine_statistics {
     /// Aborted write ids (of transactions, statements and savepoints that were rolled back) whose
     /// entries may still be in an index.
     pub aborted_ids: u64,
-    /// Size of the log as its bound counts it, in bytes.
+    /// Size of the log in bytes: of its files, or of the uncompressed records that recovery would
+    /// read, if that is more.
     pub log_bytes_used: u64,
     /// The bound of the log's size, in bytes.
     pub log_bytes_limit: u64,
-    /// Times that writers were slowed because the log was long.
+    /// Times that a writer was slowed, but not stopped, because the log exceeded half of its bound.
     pub log_slowdowns: u64,
-    /// Times that a writer was stopped because the log had reached its bound.
+    /// Times that a writer was stopped because the log was near its bound.
     pub log_stops: u64,
-    /// Total time of these stops, in microseconds.
+    /// Total time during which at least one writer was stopped because of the log, in microseconds.
     pub log_stop_microseconds: u64,
-    /// Number of write ids from the oldest one that is active, or that some snapshot does not see.
+    /// Number of write ids since the oldest one that is active or that some snapshot does not see.
     pub write_ids_unsettled: u64,
-    /// Chunks of write ids that are stored one by one.
+    /// Chunks of the table of write ids in which each id has a slot.
     pub write_id_chunks: u64,
     /// Pieces of the table of write ids that replace such chunks.
     pub write_id_pieces: u64,
@@ -160,7 +161,7 @@ pub struct teak_engine_statistics {
     pub file_bytes: u64,
     /// Bytes of live blocks in these files.
     pub live_bytes: u64,
-    /// Bytes of holes in these files.
+    /// Bytes of free extents in these files, which later writes use.
     pub free_bytes: u64,
     /// Bytes of replaced blocks in these files that readers still need.
     pub pinned_bytes: u64,
@@ -193,27 +194,28 @@ pub struct teak_engine_statistics {
     pub statement_times: teak_latencies,
     /// All memory of the engine, in bytes.
     pub memory_bytes: u64,
-    /// Bytes of pages and run indexes in use that the page cache does not hold.
+    /// Bytes of pages and index blocks that are in use and not in the page cache.
     pub uncached_block_bytes: u64,
     /// Bytes of the nodes of open indexes.
     pub node_bytes: u64,
     /// Bytes of the buffers of the log.
     pub log_buffer_bytes: u64,
-    /// Bytes that sorts of new indexes may use.
+    /// Bytes reserved for sorts of new indexes.
     pub sort_bytes: u64,
-    /// Bytes of dropped memtables that are kept for the next ones.
+    /// Bytes of dropped memtables that later memtables will use.
     pub memtable_spare_bytes: u64,
     /// Tables that cannot be used until their files can be read.
     pub unavailable_tables: u64,
     /// Bytes of the log records that are retained for unavailable and read-only tables.
     pub retained_bytes: u64,
-    /// Index files of no table that were moved to `#teak_orphans`.
+    /// Index files in the directory `#teak_orphans` when the engine was opened.
     pub orphan_files: u64,
     /// Bytes of these files.
     pub orphan_bytes: u64,
-    /// Tables that refuse writes because a file of them fails.
+    /// Tables that refuse writes because one of their files cannot be written or synced.
     pub read_only_tables: u64,
-    /// Ranges of aborted write ids, without those among the newest ids. Their number has a bound.
+    /// Ranges of aborted write ids, without those among the newest ids. Writers stop when their
+    /// number reaches a bound.
     pub aborted_ranges: u64,
 }
 

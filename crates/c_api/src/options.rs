@@ -20,7 +20,7 @@ pub const TEAK_NO_WAIT: u32 = u32::MAX - 1;
 pub enum teak_log_level {
     /// Information.
     TEAK_LOG_NOTE = 0,
-    /// A failure that the engine handled.
+    /// A failure or a condition with which the engine continues.
     TEAK_LOG_WARNING = 1,
     /// A failure that needs attention.
     TEAK_LOG_ERROR = 2,
@@ -41,8 +41,8 @@ pub struct teak_engine_options {
     pub lock_bytes_max: u64,
     /// Size in bytes at which the log continues in a new file. Default: 64 MiB.
     pub log_segment_bytes: u64,
-    /// Bound of the log's size in bytes. From a quarter of the bound on, checkpoints shorten the
-    /// log; near the bound, writers wait for a checkpoint. Default: 1 GiB.
+    /// Bound of the log's size in bytes. From a quarter of it on, checkpoints shorten the log; from
+    /// half of it on, writers are slowed; near it, they wait for a checkpoint. Default: 1 GiB.
     pub log_bytes_max: u64,
     /// Number of threads that flush and merge. Default: the number of cores.
     pub background_threads: u32,
@@ -64,7 +64,7 @@ pub struct teak_engine_options {
     pub commit_without_sync: bool,
     /// Receives log messages: `len` bytes of UTF-8 that contain no NUL and are not followed by one.
     /// A message has one sentence or a few. Called from any thread, until teak_engine_close() has
-    /// returned. Must not call the engine. Default: messages are dropped.
+    /// returned. The callback must not call the engine. Default: messages are dropped.
     pub log_message: Option<
         unsafe extern "C" fn(
             context: *mut c_void,

@@ -12,14 +12,15 @@ use ::teak_engine::{
 pub const TEAK_KEY_BYTES_MAX: usize = 65536;
 const _: () = assert!(TEAK_KEY_BYTES_MAX == ::teak_engine::KEY_BYTES_MAX);
 
-/// A row's entry in one index. Keys are ordered as by memcmp(). A secondary index that is not
-/// unique must have the primary key in its key, so that no two rows have the same entry.
+/// A row's entry in one index. Keys are ordered as by memcmp(). The keys of a secondary index that
+/// is not unique must contain the primary key, so that no two rows have the same entry.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct teak_row_entry {
     /// Number of the index.
     pub index: u32,
-    /// true: a live entry with the same key makes the call fail with TEAK_DUPLICATE_KEY.
+    /// true: a live entry with the same key makes the call fail with TEAK_DUPLICATE_KEY. false: the
+    /// key is not checked, and such an entry is replaced. Ignored by teak_transaction_delete().
     pub unique: bool,
     /// The key, at most TEAK_KEY_BYTES_MAX bytes.
     pub key: teak_slice,
@@ -27,7 +28,7 @@ pub struct teak_row_entry {
     pub value: teak_slice,
 }
 
-/// A change of a row's entry in one index. With equal keys only the value changes.
+/// A change of a row's entry in one index. If both keys are equal, only the value changes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct teak_row_change {
@@ -167,8 +168,8 @@ pub unsafe extern "C" fn teak_transaction_insert(
 }
 
 /// Updates one row, given the changed entries. Index 0 must be included. TEAK_NOT_FOUND when the
-/// row does not exist; TEAK_CONFLICT when it changed after the snapshot and is not locked.
-/// Otherwise as teak_transaction_insert().
+/// row does not exist; TEAK_CONFLICT when it changed after the snapshot and this transaction has
+/// not locked it. Otherwise as teak_transaction_insert().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_update(
     transaction: *mut teak_transaction,
@@ -186,7 +187,8 @@ pub unsafe extern "C" fn teak_transaction_update(
 }
 
 /// Deletes one row, given its entry in every index. TEAK_NOT_FOUND when the row does not exist;
-/// TEAK_CONFLICT when it changed after the snapshot and is not locked.
+/// TEAK_CONFLICT when it changed after the snapshot and this transaction has not locked it. Waits
+/// for locks like teak_transaction_insert().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_delete(
     transaction: *mut teak_transaction,

@@ -11,19 +11,19 @@ pub enum teak_status {
     TEAK_NOT_FOUND = 1,
     /// A live entry with the same unique key exists. No entry of the row was written.
     TEAK_DUPLICATE_KEY = 2,
-    /// The lock timeout expired while another transaction held the row or range.
+    /// The timeout expired while the call waited for another transaction.
     TEAK_LOCK_TIMEOUT = 3,
-    /// Deadlock: waiting would create a cycle in the waits-for graph. Roll the transaction back and
-    /// retry it.
+    /// Deadlock: this transaction was selected from a cycle in the waits-for graph. Roll it back
+    /// and retry it.
     TEAK_DEADLOCK = 4,
     /// Another transaction changed the row after this transaction's snapshot. Roll the transaction
     /// back and retry it.
     TEAK_CONFLICT = 5,
     /// teak_transaction_interrupt(), or the caller's interrupt callback, ended the call.
     TEAK_INTERRUPTED = 6,
-    /// The disk or quota is full.
+    /// The disk or quota is full, or the log is full and no checkpoint could shorten it in time.
     TEAK_NO_SPACE = 7,
-    /// Stored bytes are damaged; the message names the file and the offset.
+    /// Stored bytes are damaged. For a damaged file, the message contains its name and the offset.
     TEAK_CORRUPT = 8,
     /// A file operation failed.
     TEAK_IO = 9,
@@ -33,29 +33,30 @@ pub enum teak_status {
     TEAK_NO_SUCH_TABLE = 11,
     /// A key, value or row exceeds its limit.
     TEAK_TOO_LARGE = 12,
-    /// An earlier write of the log failed: the engine accepts no more writes. Close it and open it
-    /// again.
+    /// An earlier write or sync of the log failed: the engine accepts no more writes. Close it and
+    /// open it again.
     TEAK_POISONED = 13,
-    /// A NULL pointer, an enum value out of range, a malformed name, or a struct_size that is not
-    /// set.
+    /// An invalid argument, such as NULL or a struct_size that is not set, or a call that the state
+    /// of the table, transaction or alteration does not permit.
     TEAK_INVALID_ARGUMENT = 14,
     /// A file has a newer format than this library reads.
     TEAK_UNSUPPORTED_FORMAT = 15,
     /// Out of memory.
     TEAK_OUT_OF_MEMORY = 16,
-    /// Internal error, or a call on a handle whose transaction or alteration has ended.
+    /// Internal error, a call on a transaction that has ended, or the engine is closing.
     TEAK_INTERNAL = 17,
     /// Another process, or another engine of this process, has the data directory open.
     TEAK_IN_USE = 18,
-    /// The table or index was created after the transaction's snapshot.
+    /// The index was created or replaced after the transaction's snapshot.
     TEAK_TABLE_CHANGED = 19,
     /// Locks have reached their memory limit.
     TEAK_TOO_MANY_LOCKS = 20,
     /// The table has no index with this number.
     TEAK_NO_SUCH_INDEX = 21,
-    /// The table refuses writes, because one of its files has failed.
+    /// The table refuses writes, because one of its files could not be written or synced.
     TEAK_READ_ONLY = 22,
-    /// A file of the table is missing or cannot be read. The table can be used when the file can.
+    /// A file of the table is missing or cannot be read. No row is lost if the file can be read
+    /// later.
     TEAK_UNAVAILABLE = 23,
 }
 

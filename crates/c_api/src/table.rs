@@ -19,16 +19,15 @@ pub struct teak_index_definition {
     /// Becomes part of the file's name: characters other than letters, digits, '_' and '-' are
     /// replaced by '_'. UTF-8.
     pub label: teak_slice,
-    /// Compression of its pages.
+    /// Compression of the pages of bottom runs; other runs use LZ4.
     pub codec: teak_codec_number,
     /// Size of a page in bytes before compression, 1 KiB to 8 MiB. Default: 64 KiB.
     pub page_bytes: u32,
-    /// true: lookups use complete keys (rows, unique keys). Otherwise no filters are built.
-    /// Default: false.
+    /// true: filters are built, for lookups of complete keys (rows, unique keys). Default: false.
     pub exact_lookups: bool,
-    /// Number of leading bytes of every value that hold columns of fixed width; pages store them
-    /// column by column, which compresses better. At most 64 KiB, and every value must have that
-    /// many bytes. Default: 0.
+    /// Number of leading bytes of every value that hold columns of fixed width; pages in which
+    /// every value has them store them byte column by byte column, which compresses better. More
+    /// than 64 KiB count as 64 KiB. Default: 0.
     pub value_fixed_bytes: u32,
 }
 
@@ -113,7 +112,8 @@ pub unsafe extern "C" fn teak_table_create(
 }
 
 /// Opens a table and its files. TEAK_NO_SUCH_TABLE. TEAK_CORRUPT when one of its files is damaged.
-/// TEAK_UNAVAILABLE when one is missing, or cannot be read and log records are retained for it.
+/// TEAK_UNAVAILABLE when one is missing, or cannot be read and log records are retained for the
+/// table.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_open(
     engine: *mut teak_engine,
@@ -127,9 +127,9 @@ pub unsafe extern "C" fn teak_table_open(
     })
 }
 
-/// Opens a table without its files. The first use of an index opens them, and reports damage. They
-/// are closed again when the table is not used for a while; its next use opens them. While they are
-/// closed, its sizes are read from the catalogue. TEAK_NO_SUCH_TABLE.
+/// Opens a table without its files. The first use of an index opens them, and reports damage. The
+/// files are closed again when the table is not used for a while, and opened by its next use. While
+/// they are closed, the sizes of the table are read from the catalogue. TEAK_NO_SUCH_TABLE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_open_lazily(
     engine: *mut teak_engine,
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn teak_table_open_files(
     })
 }
 
-/// When the table was last written, as teak_table_set_written_at() reported it; 0: unknown. A crash
+/// When the table was last written, as teak_table_set_written_at() recorded it; 0: unknown. A crash
 /// may restore an earlier value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_get_written_at(
@@ -241,8 +241,8 @@ pub unsafe extern "C" fn teak_table_exists(
     })
 }
 
-/// Calls `sink` with the name of every table, in undefined order. Names have no leading "./". A
-/// name is valid until `sink` returns.
+/// Calls `sink` with the name of every table except temporary ones, in undefined order. Names have
+/// no leading "./". A name is valid until `sink` returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_list(
     engine: *mut teak_engine,
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn teak_table_get_metadata(
     })
 }
 
-/// The number of indexes.
+/// The number of indexes, without those that an alteration is adding.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_get_index_count(
     table: *mut teak_table,
@@ -282,10 +282,10 @@ pub unsafe extern "C" fn teak_table_get_index_count(
     })
 }
 
-/// Reads and checks every block of every index. Reports each problem to `sink` as a sentence of
-/// `len` bytes. Returns TEAK_CORRUPT if there was any. `interrupt` may be NULL; it is called
-/// regularly, and ends the check with TEAK_INTERRUPTED when it returns true. Both are called from
-/// the calling thread.
+/// Reads and checks every block of every index. Reports problems to `sink`, each as a sentence of
+/// `len` bytes, and returns the status of the first one, such as TEAK_CORRUPT. `interrupt` may be
+/// NULL; it is called regularly, and ends the check with TEAK_INTERRUPTED when it returns true.
+/// Both are called from the calling thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_verify(
     table: *mut teak_table,

@@ -13,8 +13,8 @@ fn number_of(counter: u32) -> Result<u8, Failure> {
     u8::try_from(counter).map_err(|_| Failure::invalid("counter is out of range"))
 }
 
-/// The value of a counter of the table, 0 to TEAK_TABLE_COUNTERS - 1. Counters belong to no
-/// transaction: a rollback does not change them, and they are 0 in a new table.
+/// The value of a counter of the table; `counter` is 0 to TEAK_TABLE_COUNTERS - 1. Counters belong
+/// to no transaction: a rollback does not change them. They are 0 in a new table.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_counter_get(
     table: *mut teak_table,
@@ -27,7 +27,8 @@ pub unsafe extern "C" fn teak_table_counter_get(
     })
 }
 
-/// Raises a counter to `value`, unless it is already higher. Durable with the next commit.
+/// Raises a counter to `value`, unless it is already higher. Durable with the next durable commit
+/// of any transaction with writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_counter_advance(
     table: *mut teak_table,
@@ -40,7 +41,8 @@ pub unsafe extern "C" fn teak_table_counter_advance(
     })
 }
 
-/// Sets a counter to a higher or lower value. After an error it is unchanged.
+/// Sets a counter to a higher or lower value, unless another thread raises it at the same time.
+/// Durable with the next durable commit. After an error the counter is unchanged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_counter_set(
     table: *mut teak_table,
@@ -67,7 +69,8 @@ pub unsafe extern "C" fn teak_table_counter_lock(
     })
 }
 
-/// Unlocks a counter; does nothing when the transaction does not hold it.
+/// Undoes one lock call of a counter; the last one releases the lock. Does nothing when the
+/// transaction does not hold the lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_counter_unlock(
     transaction: *mut teak_transaction,

@@ -6,16 +6,16 @@ use crate::options::wait_time;
 use crate::status::teak_status;
 use ::teak_engine::{EngineTransaction, Isolation};
 
-/// Which writes of other transactions a transaction's reads see.
+/// Which writes of other transactions are seen by a transaction's reads without locks.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum teak_isolation {
     /// Reads see all writes, including uncommitted ones.
     TEAK_READ_UNCOMMITTED = 0,
-    /// Reads see the writes committed when the statement began, see
+    /// Reads see the writes committed before the first read of the statement, see
     /// teak_transaction_begin_statement().
     TEAK_READ_COMMITTED = 1,
-    /// Reads see the writes committed at the transaction's first read.
+    /// Reads see the writes committed before the transaction's first read.
     TEAK_REPEATABLE_READ = 2,
     /// Like TEAK_REPEATABLE_READ. For serializable results, the caller must open every cursor with
     /// a lock mode.
@@ -76,8 +76,9 @@ pub unsafe extern "C" fn teak_transaction_set_commit_sync(
 }
 
 /// Sets whether writing or locking a row that was changed or deleted after the transaction's
-/// snapshot fails with TEAK_CONFLICT. Default: false; a locking read returns the newest committed
-/// version, and a deleted row is TEAK_NOT_FOUND.
+/// snapshot fails with TEAK_CONFLICT. Default: false; a locking read then returns the newest
+/// committed version, and a deleted row is TEAK_NOT_FOUND. In both cases TEAK_CONFLICT is returned
+/// by a write of a row that was changed after the snapshot and that the transaction has not locked.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_set_snapshot_isolation(
     transaction: *mut teak_transaction,
@@ -89,9 +90,9 @@ pub unsafe extern "C" fn teak_transaction_set_snapshot_isolation(
     })
 }
 
-/// Sets the weight of the transaction in the choice of deadlock victims. A deadlock aborts the
-/// transaction with the lowest weight; if several have it, the one that wrote and locked the fewest
-/// rows. Default: 0.
+/// Sets the weight of the transaction in the choice of deadlock victims. Of the transactions in a
+/// cycle, the one with the lowest weight gets TEAK_DEADLOCK; if several have it, the one that has
+/// written the fewest rows, then the one that has locked the fewest. Default: 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_set_weight(
     transaction: *mut teak_transaction,
@@ -103,7 +104,7 @@ pub unsafe extern "C" fn teak_transaction_set_weight(
     })
 }
 
-/// Takes the snapshot now. By default the first read takes it.
+/// Takes the snapshot now. By default the first read without locks takes it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_take_snapshot(
     transaction: *mut teak_transaction,
@@ -114,8 +115,8 @@ pub unsafe extern "C" fn teak_transaction_take_snapshot(
     })
 }
 
-/// Begins a statement: a TEAK_READ_COMMITTED transaction takes a new snapshot at its next read.
-/// Clears a pending interrupt. Other transactions need not call it.
+/// Begins a statement: clears a pending interrupt, and drops the snapshot of a transaction under
+/// TEAK_READ_COMMITTED or TEAK_READ_UNCOMMITTED, so that its next read takes a new one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_begin_statement(
     transaction: *mut teak_transaction,
@@ -126,8 +127,8 @@ pub unsafe extern "C" fn teak_transaction_begin_statement(
     })
 }
 
-/// Sets a savepoint. It is a number and need not be released. It is valid until a rollback to an
-/// earlier savepoint.
+/// Sets a savepoint; `savepoint` receives its number. It need not be released, and is valid until a
+/// rollback to an earlier savepoint.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_savepoint(
     transaction: *mut teak_transaction,
@@ -139,7 +140,8 @@ pub unsafe extern "C" fn teak_transaction_savepoint(
     })
 }
 
-/// Undoes every write since the savepoint, in constant time. Retains locks.
+/// Undoes every write since the savepoint, in a time that does not depend on their number. Retains
+/// locks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_rollback_to_savepoint(
     transaction: *mut teak_transaction,
@@ -184,7 +186,7 @@ pub unsafe extern "C" fn teak_transaction_rollback(
     })
 }
 
-/// Makes the transaction's waits and long calls end with TEAK_INTERRUPTED, until
+/// Makes reads, writes and waits of the transaction fail with TEAK_INTERRUPTED, until
 /// teak_transaction_begin_statement(). May be called from any thread while the handle exists. Does
 /// nothing for NULL.
 #[unsafe(no_mangle)]
@@ -195,7 +197,7 @@ pub unsafe extern "C" fn teak_transaction_interrupt(transaction: *mut teak_trans
     });
 }
 
-/// Returns whether the transaction has writes that were not undone. false for NULL.
+/// Returns whether the transaction has writes that were not rolled back. false for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_has_writes(transaction: *const teak_transaction) -> bool {
     boundary!(or false, [owned(transaction)] {

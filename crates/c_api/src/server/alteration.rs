@@ -23,8 +23,8 @@ pub struct teak_added_index {
     pub definition: teak_index_definition,
     /// true: two entries with equal keys are an error.
     pub unique: bool,
-    /// true: entries are added in strictly ascending order of their keys. Then they need no
-    /// sorting, and no space for it.
+    /// true: entries are added in strictly ascending order of their keys. The engine then needs
+    /// neither memory nor disk space to sort them.
     pub in_order: bool,
 }
 
@@ -52,10 +52,11 @@ pub struct teak_alteration_plan {
     pub metadata: teak_slice,
 }
 
-/// Begins to alter a table: creates the files of the indexes to add. No transaction that wrote the
-/// table may be open. After this call, writers of its rows must also write the entries of the added
-/// indexes, see teak_alteration_get_index(). `interrupt` may be NULL. Long calls on the alteration
-/// call it regularly, on the calling thread, and end with TEAK_INTERRUPTED when it returns true.
+/// Begins to alter a table: creates the files of the indexes to add. No transaction that has
+/// written the table may be active. After this call, writers of its rows must also write the
+/// entries of the added indexes, see teak_alteration_get_index(). `interrupt` may be NULL. Long
+/// calls on the alteration call it regularly, on the calling thread, and end with TEAK_INTERRUPTED
+/// when it returns true.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_alteration_begin(
     engine: *mut teak_engine,
@@ -148,10 +149,10 @@ pub unsafe extern "C" fn teak_alteration_build(
     })
 }
 
-/// Commits alterations of several tables of one engine together. No transaction may write the
-/// tables during the call. Durable on return. The call ends the alterations, even after an error.
-/// Free them with teak_alteration_end(). After an error the tables are unchanged, except after
-/// TEAK_POISONED and TEAK_IO of the log: then recovery determines the outcome.
+/// Commits alterations of one or several tables of one engine atomically. No transaction may write
+/// the tables during the call. Durable on return. The call ends the alterations, even after an
+/// error. Free them with teak_alteration_end(). After an error the tables are unchanged, except
+/// after TEAK_POISONED and TEAK_IO of the log: then recovery determines the outcome.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_alteration_commit(
     alterations: *const *mut teak_alteration,

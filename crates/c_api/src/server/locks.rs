@@ -26,8 +26,8 @@ pub enum teak_lock_kind {
     TEAK_LOCK_KIND_WRITE_RANGE = 3,
     /// The implicit locks of the rows that a transaction wrote.
     TEAK_LOCK_KIND_WRITTEN = 4,
-    /// Only for waits: no lock, but a write that itself waits in the range. A later request for a
-    /// gap lock or range lock is queued behind it.
+    /// Only in teak_wait_info: not a lock, but a write that itself waits for a lock in the range. A
+    /// later request for a gap lock or range lock is queued behind it.
     TEAK_LOCK_KIND_WAITING_WRITE = 5,
 }
 
@@ -40,7 +40,7 @@ pub struct teak_transaction_info {
     pub id: u64,
     /// Thread id assigned by the caller, see teak_transaction_set_thread(); 0: none.
     pub thread: u64,
-    /// Its isolation.
+    /// Its isolation level.
     pub isolation: teak_isolation_number,
     /// Start time, in microseconds since 1970.
     pub started_microseconds: u64,
@@ -48,17 +48,18 @@ pub struct teak_transaction_info {
     pub snapshot: u64,
     /// Rows written, including rows undone by a rollback to a savepoint.
     pub rows_written: u64,
-    /// Write ids that were not undone.
+    /// Number of its write ids that were not rolled back.
     pub write_ids: u64,
     /// Number of its row locks, without row ranges and implicit locks.
     pub row_locks: u64,
-    /// Memory of its locks, in bytes.
+    /// Memory of its row and range locks, and of its ranges of write ids beyond the first 1024, in
+    /// bytes.
     pub lock_bytes: u64,
-    /// The xid of a prepared transaction; data NULL: not prepared.
+    /// The XID of a prepared transaction; data NULL: not prepared.
     pub prepared_as: teak_slice,
     /// Whether it waits for a lock.
     pub is_waiting: bool,
-    /// Duration of that wait so far.
+    /// Duration of that wait so far, in milliseconds; 0 if it does not wait.
     pub waited_milliseconds: u64,
 }
 
@@ -92,15 +93,15 @@ pub struct teak_lock_info {
 pub struct teak_wait_info {
     /// Number of the waiting transaction.
     pub requester: u64,
-    /// Its thread id, assigned by the caller; 0: none.
+    /// Thread id of the waiting transaction, assigned by the caller; 0: none.
     pub requester_thread: u64,
     /// Number of the blocking transaction; 0 when it has just ended.
     pub blocker: u64,
-    /// Its thread id, assigned by the caller; 0: none.
+    /// Thread id of the blocking transaction, assigned by the caller; 0: none.
     pub blocker_thread: u64,
-    /// The blocker's lock that blocks. TEAK_LOCK_KIND_ROW also for a request for a row lock that is
-    /// ahead in the queue. If the blocker has just ended: TEAK_LOCK_KIND_ROW also for a row range,
-    /// TEAK_LOCK_KIND_GAP also for a write range.
+    /// Kind of the lock that blocks. A request for a row lock that is ahead in the queue is
+    /// reported as TEAK_LOCK_KIND_ROW. If the blocking transaction has just ended, a row range is
+    /// reported as TEAK_LOCK_KIND_ROW, and a write range as TEAK_LOCK_KIND_GAP.
     pub kind: teak_lock_kind,
     /// Requested mode of a row lock; otherwise TEAK_LOCK_NONE.
     pub mode: teak_lock_mode,
@@ -110,7 +111,7 @@ pub struct teak_wait_info {
     pub index: teak_slice,
     /// The requested key.
     pub key: teak_slice,
-    /// Duration of the wait so far.
+    /// Duration of the wait, so far or until it failed, in milliseconds.
     pub waited_milliseconds: u64,
 }
 
@@ -262,7 +263,7 @@ fn list_locks(engine: &Engine, report: &mut dyn FnMut(&teak_lock_info)) {
 }
 
 /// Reports the transaction's last failed wait (TEAK_LOCK_TIMEOUT or TEAK_DEADLOCK): calls `sink`
-/// for each transaction that blocked it; if all have ended, calls it once without a blocker.
+/// for each transaction that blocked it; if none is known, calls it once with a `blocker` of 0.
 /// TEAK_NOT_FOUND if the wait was already reported, or there was none. May be called from any
 /// thread. In this and the following calls, the struct is valid until `sink` returns.
 #[unsafe(no_mangle)]
@@ -332,8 +333,8 @@ pub unsafe extern "C" fn teak_lock_list(
     })
 }
 
-/// Calls `sink` for each pair of a waiting transaction and one that blocks it or is before it in
-/// the queue.
+/// Calls `sink` for each pair of a waiting transaction and one that blocks it or is the next one
+/// ahead of it in the queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_lock_wait_list(
     engine: *mut teak_engine,

@@ -8,9 +8,9 @@ use crate::status::teak_status;
 use std::ffi::c_void;
 
 /// Prepares the transaction: it survives a crash until it is committed or rolled back, through its
-/// handle or by its XID (at most 1024 bytes). It accepts no more writes. A transaction without
-/// writes is not listed and does not survive a crash. After an error the handle must be rolled
-/// back.
+/// handle or by its XID (at most 1024 bytes), and accepts no more writes. Has no effect on a
+/// transaction without writes, or with writes of temporary tables only. After an error the handle
+/// must be rolled back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_prepare(
     transaction: *mut teak_transaction,
@@ -22,9 +22,9 @@ pub unsafe extern "C" fn teak_transaction_prepare(
     })
 }
 
-/// Commits a prepared transaction without waiting for the disk: after a crash the coordinator
-/// decides it again. Commits become visible in the order of these calls. Frees the handle on
-/// TEAK_OK; after an error it remains prepared.
+/// Commits a prepared transaction without waiting for the disk: if a crash loses the commit, the
+/// coordinator must commit the transaction again. Commits become visible in the order of these
+/// calls. Frees the handle on TEAK_OK; after an error the transaction remains prepared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_commit_ordered(
     transaction: *mut teak_transaction,
@@ -39,8 +39,8 @@ pub unsafe extern "C" fn teak_transaction_commit_ordered(
     })
 }
 
-/// Frees the handle and leaves a prepared transaction, to be ended by its XID. A transaction that
-/// is not prepared is rolled back.
+/// Frees the handle. A prepared transaction remains and can be ended by its XID; any other
+/// transaction is rolled back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_detach(
     transaction: *mut teak_transaction,

@@ -19,12 +19,13 @@ pub struct teak_salvage_report {
     pub struct_size: usize,
     /// Rows read.
     pub rows: u64,
-    /// Rows of them for which a newer version, or their deletion, may have been lost.
+    /// Of these, rows of which a newer version, or the deletion, may have been lost.
     pub doubtful_rows: u64,
-    /// Blocks that could not be read. Retained log records that could not be read count as one.
+    /// Separate values, pages, runs and nodes that could not be read. Retained log records that
+    /// could not be read count as one part.
     pub lost_parts: u64,
-    /// Entries in lost pages and runs, versions and deletes included. Those below lost nodes are
-    /// unknown.
+    /// Entries of lost pages and runs, old versions and deletes included. The number of those below
+    /// lost nodes is unknown and not included.
     pub lost_entries: u64,
 }
 
@@ -70,12 +71,13 @@ pub unsafe extern "C" fn teak_table_is_unreadable(
 }
 
 /// Reads the committed rows of a table in the order of their keys, and skips what cannot be read.
-/// Applies the log records that are retained for the table: TEAK_UNAVAILABLE when they cannot be read
-/// now, TEAK_LOCK_TIMEOUT when one is that of a prepared transaction. Calls `row` for each row;
-/// `doubtful`: a newer version of the row, or its deletion, may have been lost. The call ends with
-/// TEAK_INTERRUPTED when `row` returns true, or `interrupt`, which may be NULL and is called while
-/// log records are read. At the end, `lost` is called with a sentence about each block that could
-/// not be read. No transaction may write the table during the call. `report` is written on TEAK_OK.
+/// Applies the log records that are retained for the table: TEAK_UNAVAILABLE when they cannot be
+/// read now, TEAK_LOCK_TIMEOUT when a prepared transaction wrote one of them. Calls `row` for each
+/// row; `doubtful`: a newer version of the row, or its deletion, may have been lost. `interrupt`
+/// may be NULL; it is called while log records are read. The call ends with TEAK_INTERRUPTED when
+/// `row` or `interrupt` returns true. At the end, `lost` is called with sentences about the parts
+/// that could not be read. No transaction may write the table during the call. `report` is written
+/// on TEAK_OK.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_salvage(
     table: *mut teak_table,
@@ -124,11 +126,12 @@ fn report_of(salvaged: &SalvageReport) -> teak_salvage_report {
     }
 }
 
-/// Makes an alteration that replaces all indexes the repair of a damaged table. Its commit moves the
-/// old files to the directory #teak_orphans instead of removing them. teak_alteration_build() ends
-/// after the first index with duplicate unique keys, if it has up to `duplicates_max`, see
-/// teak_alteration_get_duplicate(); with more it fails with TEAK_DUPLICATE_KEY. An alteration with
-/// duplicates cannot be committed; repeat it without their rows.
+/// Makes an alteration the repair of a damaged table; it must replace all indexes. Its commit moves
+/// the old files to the directory #teak_orphans instead of removing them. If a unique index has
+/// duplicate keys, teak_alteration_build() leaves out up to `duplicates_max` entries and ends after
+/// that index, see teak_alteration_get_duplicate(). With more duplicates it fails with
+/// TEAK_DUPLICATE_KEY. An alteration that has left out entries cannot be committed: begin another
+/// one, without their rows.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_alteration_repair(
     alteration: *mut teak_alteration,
@@ -141,9 +144,9 @@ pub unsafe extern "C" fn teak_alteration_repair(
     })
 }
 
-/// An entry that teak_alteration_build() of a repair has left out of a unique index, by its number
-/// from 0 on.
-/// TEAK_NOT_FOUND after the last one. Valid until the next call on the alteration.
+/// An entry that teak_alteration_build() of a repair has left out of a unique index. `number`
+/// counts these entries from 0; TEAK_NOT_FOUND after the last one. `duplicate->index` is the number
+/// of the added index. Valid until the next call on the alteration.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_alteration_get_duplicate(
     alteration: *mut teak_alteration,

@@ -8,8 +8,9 @@ use crate::table::{table_definition_of, teak_table_definition};
 use ::teak_engine::Codec;
 use std::ffi::c_void;
 
-/// The id of a table. It is never assigned to another table of the data directory, and survives
-/// truncation and renaming.
+/// The id of a table. It is not assigned to another table of the data directory, and truncation and
+/// renaming do not change it. Ids of temporary tables are assigned again after the engine was
+/// closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_get_id(
     engine: *mut teak_engine,
@@ -23,7 +24,7 @@ pub unsafe extern "C" fn teak_table_get_id(
 }
 
 /// Calls `sink` with the name and the metadata of every table whose name begins with `prefix`.
-/// Opens no table. Both are valid until `sink` returns.
+/// Opens no table. The slices are valid until `sink` returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_list_metadata(
     engine: *mut teak_engine,
@@ -43,8 +44,8 @@ pub unsafe extern "C" fn teak_table_list_metadata(
     })
 }
 
-/// Replaces the metadata of a table. Durable on return. Handles that are open keep what they have
-/// read. TEAK_NO_SUCH_TABLE.
+/// Replaces the metadata of a table. Durable on return. Open handles still return the old metadata.
+/// TEAK_NO_SUCH_TABLE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_set_metadata(
     engine: *mut teak_engine,
@@ -57,8 +58,8 @@ pub unsafe extern "C" fn teak_table_set_metadata(
     })
 }
 
-/// Calls `sink` with the name of every table of a directory, in order, relative to the directory.
-/// A name is valid until `sink` returns.
+/// Calls `sink` with the name of every table of a directory, in ascending order and relative to the
+/// directory. Tables of subdirectories are left out. A name is valid until `sink` returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_list_directory(
     engine: *mut teak_engine,
@@ -85,7 +86,7 @@ pub unsafe extern "C" fn teak_metadata_compress(
 ) -> teak_status {
     boundary!([bytes(raw), callback(sink)] {
         let mut stored = Vec::new();
-        // Not needed to decompress it: only uncompressed bytes have their full length.
+        // The codec need not be stored: only uncompressed bytes have the length of `raw`.
         let _ = Codec::Zstd.compress(raw, &mut stored);
         // SAFETY: the caller's callback, with the caller's context.
         unsafe { sink(context, teak_slice::of(&stored)) };
@@ -113,8 +114,9 @@ pub unsafe extern "C" fn teak_metadata_decompress(
 }
 
 /// Creates a table for one session, which exists until it is dropped or the engine is closed. Its
-/// name begins with "#temporary-". Its writes are transactional, but neither logged nor synced, and
-/// snapshots older than the table can read it. teak_table_list() leaves it out. TEAK_TABLE_EXISTS.
+/// name must begin with "#temporary-". Its writes are transactional, but neither logged nor synced,
+/// and snapshots older than the table can read it. teak_table_list() leaves it out.
+/// TEAK_TABLE_EXISTS.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_create_temporary(
     engine: *mut teak_engine,
@@ -129,8 +131,8 @@ pub unsafe extern "C" fn teak_table_create_temporary(
 }
 
 /// Makes a table unreadable for the snapshots that exist now, as if it had been created after them:
-/// for a table whose rows were committed in several steps. Ends when the engine is closed.
-/// TEAK_NO_SUCH_TABLE.
+/// for a table whose rows were committed in several steps. Has an effect until the engine is
+/// closed. TEAK_NO_SUCH_TABLE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_refuse_older_snapshots(
     engine: *mut teak_engine,
@@ -142,8 +144,8 @@ pub unsafe extern "C" fn teak_table_refuse_older_snapshots(
     })
 }
 
-/// Reserves `count` row ids, for tables without a primary key. No id is reserved twice, even after
-/// a crash.
+/// Reserves `count` consecutive row ids, for tables without a primary key; `first` receives the
+/// first one. No id is reserved twice, even after a crash, unless the table was truncated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_reserve_row_ids(
     table: *mut teak_table,

@@ -7,8 +7,8 @@ use ::teak_engine::{EngineTransaction, Owner, PageCounts};
 use std::ffi::c_void;
 use std::time::Duration;
 
-/// Sets the owner for teak_engine_options.wait_begins. The pointer is passed on and never
-/// dereferenced. It must be valid until the transaction has ended or is detached.
+/// Sets the owner for teak_engine_options.wait_begins. The pointer is passed to that callback and
+/// never dereferenced. It must be valid until the transaction has ended or is detached.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_set_owner(
     transaction: *mut teak_transaction,
@@ -33,8 +33,8 @@ pub unsafe extern "C" fn teak_transaction_set_thread(
     })
 }
 
-/// The newest commit that the transaction's snapshot sees; 0 while it has no snapshot, and for
-/// NULL.
+/// Sequence number of the newest commit that the transaction's snapshot sees; 0 while it has no
+/// snapshot, and for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_get_snapshot_commit(
     transaction: *const teak_transaction,
@@ -55,7 +55,8 @@ pub unsafe extern "C" fn teak_transaction_holds_locks(
 
 /// Whether the entries of secondary indexes that the transaction's snapshot sees must be compared
 /// with their rows, because the transaction may have written rows that had changed after its
-/// snapshot. false for NULL, and always after teak_transaction_set_snapshot_isolation().
+/// snapshot. false for NULL, and under snapshot isolation, see
+/// teak_transaction_set_snapshot_isolation().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_is_past_snapshot(
     transaction: *const teak_transaction,
@@ -109,8 +110,7 @@ pub extern "C" fn teak_thread_get_page_counts() -> teak_page_counts {
     }
 }
 
-/// Counts a statement that took so many microseconds, for
-/// teak_engine_statistics.statement_times.
+/// Adds the time of a statement to teak_engine_statistics.statement_times.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_engine_count_statement(
     engine: *mut teak_engine,

@@ -42,7 +42,7 @@ static teak_status add(teak_transaction *transaction, teak_table *table, const u
   return status;
 }
 
-// Changes the city of a user: the row's value is the same, and the entry of the city is replaced.
+// Changes the city of a user: the row's value does not change; the entry of the city is replaced.
 static void move(teak_transaction *transaction, teak_table *table, user *user,
                  const char *city) {
   char old_buffer[200], new_buffer[200];

@@ -17,7 +17,7 @@ static void check(teak_status status) {
   exit(1);
 }
 
-// Adds to the number of a row, which is locked from here to the end of the transaction.
+// Adds to the number in a row. The row remains locked until the transaction ends.
 static teak_status add(teak_transaction *transaction, const char *key, int amount) {
   teak_cursor *cursor;
   teak_row row;
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
   check(teak_table_create(engine, &definition));
   check(teak_table_open(engine, definition.name, &table));
 
-  // A rollback to the savepoint undoes the second change, and the transaction continues.
+  // A rollback to the savepoint undoes the second insert, and the transaction continues.
   teak_transaction *transaction;
   uint64_t savepoint;
   check(teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &transaction));

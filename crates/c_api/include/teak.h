@@ -266,8 +266,8 @@ typedef struct teak_engine_options {
 // TEAK_CORRUPT: the catalogue or the log is damaged.
 teak_status teak_engine_open(const teak_engine_options *options, teak_engine **engine);
 
-// Flushes, writes a checkpoint and closes the engine. All cursors and tables must be closed, and
-// all transactions ended, before. Frees the handle even on an error. Data that could not be
+// Flushes, writes a checkpoint and closes the engine. Before the call, all cursors and tables must
+// be closed and all transactions ended. Frees the handle even on an error. Data that could not be
 // flushed is in the log, and the next teak_engine_open() recovers it.
 teak_status teak_engine_close(teak_engine *engine);
 
@@ -643,7 +643,7 @@ teak_status teak_transaction_lock_absent(teak_transaction *transaction,
 
 // How a cursor reads, and the mode of a lock.
 typedef enum teak_lock_mode {
-  // Reads without locks what the isolation level of the transaction shows.
+  // Reads without locks; the isolation level determines which versions.
   TEAK_LOCK_NONE = 0,
   // Reads the newest committed rows and locks them: other transactions can also lock them in
   // this mode, but not write them.
@@ -677,8 +677,9 @@ typedef struct teak_row {
 // mode, a cursor on index 0 locks the rows it returns. One on a secondary index waits for
 // uncommitted writes of the entries, but locks no entry: get the row from index 0 to lock it.
 // Under TEAK_REPEATABLE_READ and TEAK_SERIALIZABLE, a locking cursor also locks the ranges it
-// reads, so that no other transaction inserts there before this one ends. Without a lock mode, the
-// first read returns TEAK_TABLE_CHANGED when the index was created or replaced after the snapshot.
+// reads, so that no other transaction inserts there before this one ends. Without a lock mode,
+// reads return TEAK_TABLE_CHANGED when the index was created or replaced after the snapshot,
+// except under TEAK_READ_UNCOMMITTED.
 teak_status teak_cursor_open(teak_transaction *transaction,
                              teak_table *table,
                              uint32_t index,
@@ -695,7 +696,7 @@ void teak_cursor_close(teak_cursor *cursor);
 teak_status teak_cursor_set_bounds(teak_cursor *cursor, teak_slice lower, teak_slice upper);
 
 // Sets whether a locking cursor skips rows that other transactions have locked or written, instead
-// of waiting. It then locks no ranges. Default: false.
+// of waiting. The cursor then locks no ranges. Default: false.
 teak_status teak_cursor_set_skip_locked(teak_cursor *cursor, bool skip);
 
 // Makes a locking cursor lock the ranges it reads under every isolation level. Call it before the

@@ -61,7 +61,7 @@ teak_status teak_table_create_temporary(teak_engine *engine,
                                         const teak_table_definition *definition);
 
 // Makes a table unreadable for the snapshots that exist now, as if it had been created after them:
-// for a table whose rows were committed in several steps. Has an effect until the engine is
+// for a table whose rows were committed in several steps. The effect lasts until the engine is
 // closed. TEAK_NO_SUCH_TABLE.
 teak_status teak_table_refuse_older_snapshots(teak_engine *engine, teak_slice name);
 
@@ -425,8 +425,8 @@ typedef struct teak_lock_info {
 } teak_lock_info;
 
 // Reports the transaction's last failed wait (TEAK_LOCK_TIMEOUT or TEAK_DEADLOCK): calls `sink`
-// for each transaction that blocked it; if none is known, calls it once with a `blocker` of 0.
-// TEAK_NOT_FOUND if the wait was already reported, or there was none. May be called from any
+// for each transaction that blocked it; if all of them have ended, calls it once with a `blocker`
+// of 0. TEAK_NOT_FOUND if the wait was already reported, or there was none. May be called from any
 // thread. In this and the following calls, the struct is valid until `sink` returns.
 teak_status teak_transaction_take_failed_wait(teak_engine *engine,
                                               teak_transaction *transaction,

@@ -1,9 +1,10 @@
-//! The core's own allocator, with the feature `allocator`: jemalloc, linked with a prefix, for all
-//! Rust memory. The rest of the process keeps its own.
+//! The allocator of all Rust memory, with the feature `allocator`: jemalloc, whose symbols have a
+//! prefix. The rest of the process uses another allocator.
 //!
-//! Pages are allocated by one thread and freed by another, in sizes of some ten KiB, for months. The
-//! C library's allocator then retains up to twice the memory that is in use; jemalloc returns it.
-//! It also measures what is in use, so memory without a counter is part of the budget.
+//! Pages of tens of KiB are allocated by one thread and freed by another, for months. The C
+//! library's allocator then retains up to twice the memory that is in use; jemalloc returns unused
+//! memory to the system. It also measures what is allocated, so the memory budget includes memory
+//! that no counter of the engine includes.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
@@ -23,20 +24,20 @@ pub struct Text(*const c_char);
 unsafe impl Sync for Text {}
 
 /// Read by jemalloc when it starts. One arena per processor; freed pages are returned after a
-/// second; a thread keeps few blocks, of at most 1 KiB, because each connection has a thread.
+/// second; a thread caches few free blocks, of at most 1 KiB, because each connection has a thread.
 #[unsafe(export_name = "_rjem_malloc_conf")]
 pub static OPTIONS: Text = Text(
     c"narenas_ratio:1,dirty_decay_ms:1000,muzzy_decay_ms:0,lg_tcache_max:10,tcache_nslots_small_min:8,tcache_nslots_small_max:20"
         .as_ptr(),
 );
 
-/// The name of all arenas in `decay`, MALLCTL_ARENAS_ALL.
+/// The control that returns unused pages of all arenas; 4096 is MALLCTL_ARENAS_ALL.
 const DECAY_ALL: &CStr = c"arena.4096.decay";
 
 /// The measurements of jemalloc.
 struct Jemallocs;
 
-/// Reads or writes a number; `None` if jemalloc has none of that name.
+/// Reads a number of jemalloc, and sets it if `new` is given. `None` after an error.
 fn number<T: Copy + Default>(name: &CStr, new: Option<T>) -> Option<T> {
     let mut value = T::default();
     let mut bytes = size_of::<T>();
@@ -45,8 +46,8 @@ fn number<T: Copy + Default>(name: &CStr, new: Option<T>) -> Option<T> {
         Some(_) => ((&raw mut given).cast::<c_void>(), size_of::<T>()),
         None => (null_mut(), 0),
     };
-    // SAFETY: the pointers are valid for the given lengths; jemalloc compares the lengths with those
-    // of its own type.
+    // SAFETY: the pointers are valid for the given lengths; jemalloc compares the lengths with the
+    // size of the number's type.
     let failed = unsafe {
         mallctl(
             name.as_ptr(),
@@ -61,13 +62,13 @@ fn number<T: Copy + Default>(name: &CStr, new: Option<T>) -> Option<T> {
 
 impl Heap for Jemallocs {
     fn allocated_bytes(&self) -> u64 {
-        // The statistics are those of the last change of the epoch.
+        // Writing the epoch updates the statistics.
         number(c"epoch", Some(1u64));
         number::<usize>(c"stats.allocated", None).unwrap_or(0) as u64
     }
 
     fn release_unused(&self) {
-        // SAFETY: the name has no value to read or write.
+        // SAFETY: this control has no value to read or write.
         unsafe {
             mallctl(
                 DECAY_ALL.as_ptr(),

@@ -12,7 +12,7 @@ use ::teak_engine::{
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum teak_lock_mode {
-    /// Reads without locks what the isolation level of the transaction shows.
+    /// Reads without locks; the isolation level determines which versions.
     TEAK_LOCK_NONE = 0,
     /// Reads the newest committed rows and locks them: other transactions can also lock them in
     /// this mode, but not write them.
@@ -75,8 +75,9 @@ fn seek_of(number: teak_seek_number) -> Result<Seek, Failure> {
 /// mode, a cursor on index 0 locks the rows it returns. One on a secondary index waits for
 /// uncommitted writes of the entries, but locks no entry: get the row from index 0 to lock it.
 /// Under TEAK_REPEATABLE_READ and TEAK_SERIALIZABLE, a locking cursor also locks the ranges it
-/// reads, so that no other transaction inserts there before this one ends. Without a lock mode, the
-/// first read returns TEAK_TABLE_CHANGED when the index was created or replaced after the snapshot.
+/// reads, so that no other transaction inserts there before this one ends. Without a lock mode,
+/// reads return TEAK_TABLE_CHANGED when the index was created or replaced after the snapshot,
+/// except under TEAK_READ_UNCOMMITTED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_open(
     transaction: *mut teak_transaction,
@@ -127,7 +128,7 @@ pub(crate) fn change_policy(cursor: &mut Cursor, policy: LockPolicy, on: bool) {
 }
 
 /// Sets whether a locking cursor skips rows that other transactions have locked or written, instead
-/// of waiting. It then locks no ranges. Default: false.
+/// of waiting. The cursor then locks no ranges. Default: false.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_set_skip_locked(
     cursor: *mut teak_cursor,

@@ -28,8 +28,8 @@ pub unsafe extern "C" fn teak_engine_open(
     })
 }
 
-/// Flushes, writes a checkpoint and closes the engine. All cursors and tables must be closed, and
-/// all transactions ended, before. Frees the handle even on an error. Data that could not be
+/// Flushes, writes a checkpoint and closes the engine. Before the call, all cursors and tables must
+/// be closed and all transactions ended. Frees the handle even on an error. Data that could not be
 /// flushed is in the log, and the next teak_engine_open() recovers it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_engine_close(engine: *mut teak_engine) -> teak_status {

@@ -1,7 +1,7 @@
 //! The C interface of the Teak storage engine: opaque handles, a status for
-//! every call, a message for every error, and no panic across the boundary.
-//! `include/teak.h` and `include/teak_server.h` are generated from these
-//! sources, which are also their documentation.
+//! every call that can fail, a message for every error, and no panic across the
+//! boundary. `include/teak.h` and `include/teak_server.h` are generated from
+//! these sources and their doc comments.
 //!
 //! This crate only translates. Its files use `unsafe` for pointers from C; the
 //! contract of those pointers is stated once, in `boundary`.

@@ -113,7 +113,7 @@ pub(crate) fn log_sync_period(milliseconds: u32) -> Duration {
     }
 }
 
-/// Replaces a default, unless the given value is zero.
+/// Replaces the default in a field, unless the given value is zero.
 fn choose<T, U: Default + PartialEq + Copy>(field: &mut T, given: U, convert: impl Fn(U) -> T) {
     if given != U::default() {
         *field = convert(given);

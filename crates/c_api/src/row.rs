@@ -67,7 +67,7 @@ impl teak_duplicate {
     }
 }
 
-/// Rows with up to this many indexes are converted without allocation.
+/// Rows with up to this many entries are converted without allocation.
 const INLINE: usize = 8;
 
 /// Converts a row's array element by element, on the stack when it is short.

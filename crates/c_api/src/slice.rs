@@ -27,12 +27,12 @@ impl teak_slice {
         }
     }
 
-    /// NULL for `None`, and not NULL for empty bytes.
+    /// `None` becomes a NULL pointer; empty bytes become a pointer that is not NULL.
     pub(crate) fn of_optional(bytes: Option<&[u8]>) -> Self {
         bytes.map_or(Self::NONE, Self::of)
     }
 
-    /// The bytes. NULL with a length is an error, and a length that no object in memory has.
+    /// The bytes. NULL with a length above 0 is an error, and so is a length above `isize::MAX`.
     #[inline]
     pub(crate) unsafe fn bytes<'a>(self) -> Result<&'a [u8], Failure> {
         // SAFETY: the caller guarantees the contract of `boundary`.
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     fn refusal(data: *const u8, len: usize) -> String {
-        // SAFETY: a slice with bytes is refused before they are read.
+        // SAFETY: each slice is refused before its bytes are read.
         match unsafe { teak_slice { data, len }.bytes() } {
             Ok(_) => panic!("accepted"),
             Err(failure) => failure.text.into_owned(),

@@ -114,7 +114,7 @@ static void seeks(teak_engine *engine) {
   OK(put(t, table, "aa", "to be deleted"));
   OK(teak_transaction_commit(t));
   OK(teak_engine_checkpoint(engine));
-  /* The other half remains in the memtable, above a deleted row on disk. */
+  /* The other half remains in the memtable, with the delete of a row that is on disk. */
   t = begin(engine, TEAK_REPEATABLE_READ);
   for (int n = 1; n < KEYS_COUNT; n += 2) OK(put(t, table, KEYS[n], KEYS[n]));
   teak_row_entry gone = { 0, true, text("aa"), NONE };
@@ -145,7 +145,7 @@ enum {
   LATER = 24 /* bytes that a later version adds */
 };
 
-/* Copies the first bytes of a struct to memory of exactly `size` bytes, the rest zero. */
+/* Copies the first bytes of a struct to memory of exactly `size` bytes; the rest is zero. Sets its struct_size. */
 static void *resized(const void *known, size_t known_size, size_t size) {
   uint8_t *copy = calloc(size, 1);
   CHECK(copy != NULL);
@@ -190,7 +190,7 @@ static teak_status create_with(teak_engine *engine, size_t table_size, size_t in
   OK(teak_table_open(engine, text(name), &table));
   OK(teak_table_get_index_count(table, &count));
   CHECK(count == 2);
-  /* Results: the caller's version is written, and nothing behind it. */
+  /* Results: the struct of the caller's size is written, and nothing after it. */
   for (size_t size = FIRST_INDEX_STATISTICS; size <= sizeof(teak_index_statistics) + LATER; size += 8) {
     teak_index_statistics found;
     memset(&found, 0xff, sizeof found);
@@ -341,7 +341,7 @@ static void wrong_slices(teak_engine *engine) {
   REFUSED(teak_table_exists(engine, text("../outside"), &exists));
   CHECK(teak_cursor_open(t, table, 2, TEAK_LOCK_NONE, &(teak_cursor *){ NULL }) == TEAK_NO_SUCH_INDEX);
   REFUSED(teak_cursor_open(t, table, 0, (teak_lock_mode)3, &(teak_cursor *){ NULL }));
-  /* An empty key is a key, with bytes or without. */
+  /* An empty key is valid, even if its pointer is NULL. */
   CHECK(teak_cursor_get(cursor, NONE, &row) == TEAK_NOT_FOUND);
   OK(teak_cursor_first(cursor, &row));
   CHECK(equal(row.key, "k") && equal(row.value, "v"));
@@ -394,7 +394,7 @@ static void isolation(teak_engine *engine) {
   OK(change(writer, table, "k", "new"));
   CHECK(reads(writer, table, "k", "new") && reads(repeatable, table, "k", "old"));
   CHECK(reads(committed, table, "k", "old") && reads(dirty, table, "k", "new"));
-  /* A wait is reported when both have owners. */
+  /* A wait is reported when both transactions have owners. */
   int one, other, reported = waits_reported;
   OK(teak_transaction_set_owner(repeatable, &one));
   CHECK(change(repeatable, table, "k", "mine") == TEAK_LOCK_TIMEOUT);
@@ -465,7 +465,7 @@ static void waits(teak_engine *engine) {
   OK(teak_transaction_commit(t));
   pthread_t thread;
 
-  /* An insertion that waits for another one finds a duplicate after its commit, and a free key after its rollback. */
+  /* An insert that waits for another fails with a duplicate key if that one commits, and succeeds if it rolls back. */
   for (int commits = 0; commits < 2; commits++) {
     t = begin(engine, TEAK_READ_COMMITTED);
     OK(put(t, table, "c", "ours"));
@@ -479,7 +479,7 @@ static void waits(teak_engine *engine) {
     OK(teak_transaction_rollback(other.transaction));
   }
 
-  /* A wait without limit; and none at all. */
+  /* No wait at all; and a wait without limit. */
   t = begin(engine, TEAK_READ_COMMITTED);
   OK(change(t, table, "a", "ours"));
   write_of_other patient = { begin(engine, TEAK_READ_COMMITTED), table, "a", false, TEAK_INTERNAL };
@@ -493,7 +493,7 @@ static void waits(teak_engine *engine) {
   OK(patient.status);
   OK(teak_transaction_rollback(patient.transaction));
 
-  /* An interrupt from this thread ends a wait of the other. */
+  /* An interrupt from this thread ends a wait of the other thread. */
   t = begin(engine, TEAK_READ_COMMITTED);
   OK(change(t, table, "a", "ours"));
   write_of_other stuck = { begin(engine, TEAK_READ_COMMITTED), table, "a", false, TEAK_INTERNAL };
@@ -505,7 +505,7 @@ static void waits(teak_engine *engine) {
   CHECK(stuck.status == TEAK_INTERRUPTED);
   OK(teak_transaction_rollback(stuck.transaction));
 
-  /* Two transactions wait for each other: one gets TEAK_DEADLOCK, and the other continues after its rollback. */
+  /* Two transactions wait for each other: one gets TEAK_DEADLOCK and is rolled back, and the other continues. */
   write_of_other theirs = { begin(engine, TEAK_READ_COMMITTED), table, "a", false, TEAK_INTERNAL };
   OK(teak_transaction_set_lock_timeout(theirs.transaction, 60000));
   OK(teak_transaction_set_lock_timeout(t, 300));
@@ -516,7 +516,7 @@ static void waits(teak_engine *engine) {
   if (ours != TEAK_OK) OK(teak_transaction_rollback(t));
   CHECK(pthread_join(thread, NULL) == 0);
   if (ours == TEAK_OK) OK(teak_transaction_commit(t));
-  /* This thread completes the cycle, unless the other thread was slow: then that one does, and this one times out. */
+  /* This thread completes the cycle. If the other thread is slow, that one may complete it, and this one times out. */
   CHECK((ours == TEAK_DEADLOCK && theirs.status == TEAK_OK) ||
         (ours == TEAK_LOCK_TIMEOUT && (theirs.status == TEAK_DEADLOCK || theirs.status == TEAK_OK)));
   OK(theirs.status == TEAK_OK ? teak_transaction_commit(theirs.transaction) : teak_transaction_rollback(theirs.transaction));
@@ -645,7 +645,7 @@ static void damage(const char *directory) {
   OK(teak_engine_close(engine));
 }
 
-/* A directory is open once at a time, in all processes together. */
+/* Only one engine of all processes can have a directory open. */
 static void open_once(const char *directory) {
   teak_engine_options options;
   memset(&options, 0, sizeof options);
@@ -664,7 +664,7 @@ static void open_once(const char *directory) {
 
 int main(int argc, char **argv) {
   CHECK(argc == 2);
-  /* First, because its child must not inherit an engine's threads. */
+  /* Runs first, because its child must not be forked while an engine is open. */
   ids_after_crash(argv[1]);
   teak_engine *engine = open_engine(argv[1]);
   open_once(argv[1]);

@@ -19,7 +19,7 @@ fn run(command: &mut Command) -> String {
     text
 }
 
-/// The newest of the libraries that cargo built with a name and an extension.
+/// The newest library with this extension that cargo has built.
 fn newest(extension: &str) -> PathBuf {
     let dependencies = std::env::current_exe().unwrap();
     let dependencies = dependencies.parent().unwrap();

@@ -183,7 +183,7 @@ fn section(section: &Section) -> String {
     format!("{text}\n{generated}\n\n")
 }
 
-/// Puts the version into one string, for comparison with `teak_version()`.
+/// Defines the version as one string, for comparison with `teak_version()`.
 fn version_string() -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!("// The version of this header.\n#define TEAK_VERSION_STRING \"{version}\"\n\n")

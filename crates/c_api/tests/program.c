@@ -85,7 +85,7 @@ static void rows(teak_engine *engine, teak_table *table) {
   CHECK(teak_cursor_seek(cursor, text("k"), (teak_seek)9, &row) == TEAK_INVALID_ARGUMENT);
   teak_cursor_close(cursor);
 
-  /* Update the key and a secondary, delete another row, under locks. */
+  /* Updates the primary key and a secondary key of a row, and deletes another row, with both rows locked. */
   OK(teak_cursor_open(t, table, 0, TEAK_LOCK_EXCLUSIVE, &cursor));
   OK(teak_cursor_get(cursor, text("k3"), &row));
   teak_transaction *other = NULL;

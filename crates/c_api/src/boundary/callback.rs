@@ -6,13 +6,13 @@ use std::ffi::c_void;
 #[derive(Clone, Copy)]
 pub(crate) struct Context(pub *mut c_void);
 
-// SAFETY: the library only passes the pointer to the callback, and the header states from which
-// threads that is called.
+// SAFETY: the library only passes the pointer to the callback, and the header states which threads
+// call the callback.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
-/// A closure that calls the caller's interrupt callback, which may be NULL.
+/// A closure that calls the caller's interrupt callback, and returns false if that is NULL.
 pub(crate) fn interruption(
     interrupt: Option<unsafe extern "C" fn(context: *mut c_void) -> bool>,
     context: *mut c_void,

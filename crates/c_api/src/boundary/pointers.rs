@@ -31,7 +31,7 @@ pub(crate) unsafe fn exclusive<'a, T>(pointer: *mut T, name: &str) -> Result<&'a
     unsafe { pointer.as_mut() }.ok_or_else(|| is_null(name))
 }
 
-/// An array with a length.
+/// An array with a length. If the length is 0, the pointer may be NULL.
 #[inline]
 pub(crate) unsafe fn array<'a, T>(
     pointer: *const T,

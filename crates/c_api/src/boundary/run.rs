@@ -19,7 +19,8 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     format!("internal error: {}", text.unwrap_or("no text"))
 }
 
-/// Runs a body and catches panics. An error sets the thread's last message.
+/// Runs a body and catches panics. An error replaces the thread's last message; that of
+/// TEAK_NOT_FOUND is empty.
 #[inline]
 fn run<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, teak_status> {
     match catch_unwind(AssertUnwindSafe(body)) {

@@ -1,6 +1,6 @@
-//! Structs that later versions extend. The caller passes the size of each in its version. So old
-//! programs run with a newer library, and new programs run with an older library unless they use
-//! fields that it lacks.
+//! Structs that later versions extend. The caller passes the size that each struct has in the
+//! caller's version. So old programs run with a newer library, and new programs run with an older
+//! library unless they use fields that it lacks.
 
 use crate::boundary::failure::Failure;
 use crate::boundary::pointers::{array, is_null};
@@ -23,8 +23,8 @@ pub(crate) unsafe trait Extensible: Copy {
 pub(crate) unsafe trait Versioned: Extensible {}
 
 /// `first_version_bytes!(STRUCT, FIELD, BYTES)`: the size of the first version of
-/// a struct, which ended with the field. Does not compile when a field before its
-/// end was added, removed or changed.
+/// a struct, which ended with the field. Does not compile if BYTES is not the end of
+/// the field: then an earlier field was added, removed or changed in size.
 macro_rules! first_version_bytes {
     ($struct:ty, $last:ident, $bytes:literal) => {{
         let end = std::mem::offset_of!($struct, $last)
@@ -68,8 +68,8 @@ unsafe fn copy_known<T: Extensible>(given: &[u8], name: &str) -> Result<T, Failu
         )));
     }
     let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: both hold `known` bytes, which are a valid beginning by the contract of `boundary`;
-    // the remaining zeros are valid by that of `Extensible`.
+    // SAFETY: the known bytes fit into the value and are a valid beginning of it by the contract of
+    // `boundary`; the remaining zeros are valid by that of `Extensible`.
     unsafe {
         known
             .as_ptr()
@@ -78,7 +78,7 @@ unsafe fn copy_known<T: Extensible>(given: &[u8], name: &str) -> Result<T, Failu
     }
 }
 
-/// Reads a struct of options, as [`copy_known`].
+/// Reads a struct of options, as [`copy_known`] does.
 pub(crate) unsafe fn read_versioned<T: Versioned>(
     pointer: *const T,
     name: &str,
@@ -90,7 +90,7 @@ pub(crate) unsafe fn read_versioned<T: Versioned>(
     }
 }
 
-/// Reads an array of structs of `element_bytes` each, as [`copy_known`].
+/// Reads an array of structs of `element_bytes` each, as [`copy_known`] does.
 pub(crate) unsafe fn read_elements<T: Extensible>(
     pointer: *const T,
     count: usize,
@@ -99,7 +99,7 @@ pub(crate) unsafe fn read_elements<T: Extensible>(
 ) -> Result<Vec<T>, Failure> {
     check_size::<T>(element_bytes, name)?;
     let bytes = count.saturating_mul(element_bytes);
-    // SAFETY: as many bytes are readable, by the contract of `boundary`.
+    // SAFETY: `bytes` bytes are readable, by the contract of `boundary`.
     let elements = unsafe { array(pointer.cast::<u8>(), bytes, name) }?.chunks_exact(element_bytes);
     elements
         // SAFETY: an element, by the same contract.

@@ -263,8 +263,8 @@ fn list_locks(engine: &Engine, report: &mut dyn FnMut(&teak_lock_info)) {
 }
 
 /// Reports the transaction's last failed wait (TEAK_LOCK_TIMEOUT or TEAK_DEADLOCK): calls `sink`
-/// for each transaction that blocked it; if none is known, calls it once with a `blocker` of 0.
-/// TEAK_NOT_FOUND if the wait was already reported, or there was none. May be called from any
+/// for each transaction that blocked it; if all of them have ended, calls it once with a `blocker`
+/// of 0. TEAK_NOT_FOUND if the wait was already reported, or there was none. May be called from any
 /// thread. In this and the following calls, the struct is valid until `sink` returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_take_failed_wait(

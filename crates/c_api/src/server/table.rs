@@ -131,7 +131,7 @@ pub unsafe extern "C" fn teak_table_create_temporary(
 }
 
 /// Makes a table unreadable for the snapshots that exist now, as if it had been created after them:
-/// for a table whose rows were committed in several steps. Has an effect until the engine is
+/// for a table whose rows were committed in several steps. The effect lasts until the engine is
 /// closed. TEAK_NO_SUCH_TABLE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_refuse_older_snapshots(

@@ -92,8 +92,8 @@ const char *teak_version(void);
 
 // --- Status and errors ---------------------------------------------------------------------------
 // Every call that can fail returns a teak_status and writes its out-parameters only on TEAK_OK,
-// unless it says otherwise. After any status other than TEAK_OK and TEAK_NOT_FOUND,
-// teak_last_error() returns a sentence in the same thread.
+// unless stated otherwise. After any status other than TEAK_OK and TEAK_NOT_FOUND,
+// teak_last_error() returns its message, in the same thread.
 
 // Result of a call. Values never change and are never reused; later versions may add values, so
 // treat an unknown value as an error.
@@ -375,7 +375,8 @@ typedef struct teak_index_statistics {
   uint64_t tombstones;
 } teak_index_statistics;
 
-// Creates a table. Durable on return, like all other changes of tables. TEAK_TABLE_EXISTS.
+// Creates a table. Durable on return, as are dropping, renaming and truncating a table.
+// TEAK_TABLE_EXISTS.
 teak_status teak_table_create(teak_engine *engine, const teak_table_definition *definition);
 
 // Opens a table and its files. TEAK_NO_SUCH_TABLE. TEAK_CORRUPT when one of its files is damaged.
@@ -584,9 +585,9 @@ typedef struct teak_row_entry {
 typedef struct teak_duplicate {
   // Number of the index.
   uint32_t index;
-  // The existing key. Valid until the next call on the transaction.
+  // The existing key. Valid until the next call on the transaction or alteration.
   teak_slice key;
-  // Its value. Valid until the next call on the transaction.
+  // Its value. Valid until the next call on the transaction or alteration.
   teak_slice value;
 } teak_duplicate;
 

@@ -328,9 +328,9 @@ teak_status teak_alteration_get_duplicate(teak_alteration *alteration,
 
 // --- Lists of transactions, locks and waits ------------------------------------------------------
 
-// Extent of a lock.
+// Kind of a lock.
 typedef enum teak_lock_kind {
-  // One row.
+  // One row, or one key of a unique index.
   TEAK_LOCK_KIND_ROW = 0,
   // All rows between two keys: the result of lock escalation.
   TEAK_LOCK_KIND_ROW_RANGE = 1,
@@ -406,9 +406,9 @@ typedef struct teak_lock_info {
   uint64_t transaction;
   // That transaction's thread id, assigned by the caller; 0: none.
   uint64_t thread;
-  // Extent of the lock.
+  // Kind of the lock.
   teak_lock_kind kind;
-  // Shared or exclusive.
+  // Shared or exclusive; gap locks and range locks are always shared.
   teak_lock_mode mode;
   // Name of the table; data NULL for TEAK_LOCK_KIND_WRITTEN, and if the table was dropped or is
   // not open.

@@ -51,9 +51,9 @@ pub struct teak_row_change {
 pub struct teak_duplicate {
     /// Number of the index.
     pub index: u32,
-    /// The existing key. Valid until the next call on the transaction.
+    /// The existing key. Valid until the next call on the transaction or alteration.
     pub key: teak_slice,
-    /// Its value. Valid until the next call on the transaction.
+    /// Its value. Valid until the next call on the transaction or alteration.
     pub value: teak_slice,
 }
 

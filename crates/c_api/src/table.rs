@@ -98,7 +98,8 @@ pub(crate) unsafe fn definition_of(
     })
 }
 
-/// Creates a table. Durable on return, like all other changes of tables. TEAK_TABLE_EXISTS.
+/// Creates a table. Durable on return, as are dropping, renaming and truncating a table.
+/// TEAK_TABLE_EXISTS.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_create(
     engine: *mut teak_engine,

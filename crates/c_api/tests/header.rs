@@ -28,8 +28,8 @@ const TEAK: &[Section] = &[
     Section {
         title: "Status and errors",
         text: "Every call that can fail returns a teak_status and writes its out-parameters only on TEAK_OK,\n\
-               unless it says otherwise. After any status other than TEAK_OK and TEAK_NOT_FOUND,\n\
-               teak_last_error() returns a sentence in the same thread.",
+               unless stated otherwise. After any status other than TEAK_OK and TEAK_NOT_FOUND,\n\
+               teak_last_error() returns its message, in the same thread.",
         files: &["status", "errors"],
     },
     Section {

@@ -12,11 +12,11 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Extent of a lock.
+/// Kind of a lock.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum teak_lock_kind {
-    /// One row.
+    /// One row, or one key of a unique index.
     TEAK_LOCK_KIND_ROW = 0,
     /// All rows between two keys: the result of lock escalation.
     TEAK_LOCK_KIND_ROW_RANGE = 1,
@@ -70,9 +70,9 @@ pub struct teak_lock_info {
     pub transaction: u64,
     /// That transaction's thread id, assigned by the caller; 0: none.
     pub thread: u64,
-    /// Extent of the lock.
+    /// Kind of the lock.
     pub kind: teak_lock_kind,
-    /// Shared or exclusive.
+    /// Shared or exclusive; gap locks and range locks are always shared.
     pub mode: teak_lock_mode,
     /// Name of the table; data NULL for TEAK_LOCK_KIND_WRITTEN, and if the table was dropped or is
     /// not open.

@@ -148,7 +148,7 @@ impl<'a> Take<'a> {
     /// Reads a varint length of at most `limit`.
     ///
     /// # Errors
-    /// [`Malformed`] at the end or above the limit.
+    /// [`Malformed`] when the varint is malformed or above the limit.
     pub fn length(&mut self, limit: usize) -> Result<usize, Malformed> {
         let value = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
         if value > limit {
@@ -160,7 +160,7 @@ impl<'a> Take<'a> {
     /// Reads a varint length and that many bytes.
     ///
     /// # Errors
-    /// [`Malformed`] when fewer are left.
+    /// [`Malformed`] when the length is malformed or fewer bytes are left.
     pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.length(self.rest.len())?;
         self.take(len)

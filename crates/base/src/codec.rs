@@ -81,8 +81,8 @@ impl Codec {
         }
     }
 
-    /// Appends the compressed form of `raw` to `out` and returns the codec used:
-    /// [`Codec::None`] when compression does not make it smaller.
+    /// Appends the compressed form of `raw` to `out` and returns the codec used. If that is not
+    /// smaller, appends `raw` itself and returns [`Codec::None`].
     #[must_use]
     pub fn compress(self, raw: &[u8], out: &mut Vec<u8>) -> Codec {
         let start = out.len();
@@ -131,7 +131,8 @@ impl Codec {
     /// Decompresses `stored` to exactly `raw_len` bytes.
     ///
     /// # Errors
-    /// [`DecompressError`] when the bytes are damaged or have another size.
+    /// [`DecompressError`] when the bytes are damaged or have another size, or when `raw_len` is
+    /// above [`BLOCK_RAW_BYTES_MAX`].
     pub fn decompress(self, stored: &[u8], raw_len: usize) -> Result<Vec<u8>, DecompressError> {
         if raw_len > BLOCK_RAW_BYTES_MAX {
             return Err(DecompressError);

@@ -1,5 +1,5 @@
-//! The error type of all file operations. An error contains the file and the
-//! offset. Crates below the engine return errors; they neither log them nor panic.
+//! The error type of all file operations. Most errors contain the file; errors of damaged data
+//! also contain the offset. Crates below the engine return errors; they neither log them nor panic.
 
 use std::fmt;
 use std::io;
@@ -82,8 +82,8 @@ pub enum StorageError {
 }
 
 impl StorageError {
-    /// Converts a system error. A full disk and a missing file have variants of
-    /// their own.
+    /// Converts a system error. A full disk or quota, a missing file and an existing file have
+    /// variants of their own.
     #[must_use]
     pub fn from_io(operation: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_path_buf();

@@ -2,9 +2,8 @@
 //! input, and mutation of valid inputs for toolchains without a fuzzer. Not part
 //! of the public interface.
 //!
-//! Each crate lists its targets in its own `fuzzing` module. The fuzz crate has
-//! one program for each target; the test `fuzz_smoke` of the crate runs them on
-//! mutated seeds. A target panics when a property is violated.
+//! A crate lists its targets in its own `fuzzing` module, and its test `fuzz_smoke`
+//! runs them on mutated seeds. The fuzz crate has one program for each target. A target panics when a property is violated.
 
 // A target panics on a violation.
 #![allow(clippy::expect_used, clippy::panic)]

@@ -1,39 +1,39 @@
-//! Histograms of times.
+//! Histograms of durations.
 
 use crate::stripes::{Stripe, Striped};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Number of buckets of a histogram. Bucket 0 counts times below one
-/// microsecond, bucket `n` those below `2^n` microseconds that are not in an
-/// earlier one, and the last one all longer times, from about 4 seconds.
+/// Number of buckets of a histogram. Bucket 0 counts durations below one
+/// microsecond, bucket `n` those from `2^(n-1)` to below `2^n` microseconds, and
+/// the last one all longer durations, from about 4 seconds.
 pub const LATENCY_BUCKETS: usize = 24;
 
-/// Counts times by their order of magnitude. Threads record without waiting.
+/// Counts durations by their order of magnitude. Threads record without waiting.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; LATENCY_BUCKETS],
     total_microseconds: AtomicU64,
     longest_microseconds: AtomicU64,
-    /// When the longest ended, in microseconds since 1970.
+    /// When the longest duration ended, in microseconds since 1970.
     longest_at: AtomicU64,
 }
 
-/// A [`Histogram`] in parts, for times that many threads record often.
+/// A [`Histogram`] for each stripe, for durations that many threads record often.
 #[derive(Debug, Default)]
 pub struct StripedHistogram(Striped<Histogram>);
 
-/// The counts of a [`Histogram`] at one moment.
+/// A copy of a [`Histogram`]. Not a consistent snapshot while threads record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
-    /// Number of times in each bucket.
+    /// Number of durations in each bucket.
     pub buckets: [u64; LATENCY_BUCKETS],
-    /// Sum of all times, in microseconds.
+    /// Sum of all durations, in microseconds.
     pub total_microseconds: u64,
-    /// The longest time, in microseconds.
+    /// The longest duration, in microseconds.
     pub longest_microseconds: u64,
-    /// When the longest ended, in microseconds since 1970; zero without any.
+    /// When the longest duration ended, in microseconds since 1970; zero if none was recorded.
     pub longest_at: u64,
 }
 
@@ -52,7 +52,7 @@ fn now_microseconds() -> u64 {
 }
 
 impl Histogram {
-    /// Counts the time since `since`.
+    /// Counts the duration from `since` to now.
     pub fn record_since(&self, since: Instant) {
         self.record(since.elapsed());
     }
@@ -103,7 +103,7 @@ impl StripedHistogram {
 }
 
 impl Latencies {
-    /// The counts of both.
+    /// The combined counts of both histograms.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let longest = match self.longest_microseconds >= other.longest_microseconds {
@@ -122,13 +122,13 @@ impl Latencies {
         sum
     }
 
-    /// How long ago the longest time ended.
+    /// How long ago the longest duration ended. Meaningless if none was recorded.
     #[must_use]
     pub fn longest_age(&self) -> Duration {
         Duration::from_micros(now_microseconds().saturating_sub(self.longest_at))
     }
 
-    /// Number of times.
+    /// Number of recorded durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
@@ -140,8 +140,9 @@ impl Latencies {
         (bucket + 1 < LATENCY_BUCKETS).then(|| 1 << bucket)
     }
 
-    /// An upper limit of the time that `permille` of all times do not exceed, in microseconds; zero
-    /// without any. At most twice that time, unless it is in the first or last bucket.
+    /// An upper limit, in microseconds, of the duration that `permille` thousandths of all durations
+    /// do not exceed; zero if none was recorded. At most twice that duration, unless it is in the
+    /// first or last bucket.
     #[must_use]
     pub fn quantile_microseconds(&self, permille: u64) -> u64 {
         let wanted = (self.count() * permille).div_ceil(1000);

@@ -1,8 +1,8 @@
 //! A bounded pool of values that are costly to create, shared by all threads.
 //!
-//! A thread takes a value for a short operation and puts it back. So there are
-//! about as many values as threads that work at the same time, however many
-//! threads have ever worked. A value is dropped if all places are occupied.
+//! A thread takes a value for a short operation and puts it back. So the number
+//! of values depends on how many threads use one at the same time, not on how
+//! many threads have ever used one. A value is dropped if all places are occupied.
 
 use crate::stripes::{CachePadded, thread_number};
 use std::sync::{Mutex, OnceLock};
@@ -10,14 +10,14 @@ use std::sync::{Mutex, OnceLock};
 /// Places for values.
 const PLACES: usize = 64;
 
-/// A pool of at most twice as many values as the machine has processors, from 4 to 64.
+/// A pool of at most two values per processor, but at least 4 and at most 64.
 #[derive(Debug)]
 pub struct Pool<T> {
     places: [CachePadded<Mutex<Option<T>>>; PLACES],
 }
 
-/// The number of places in use. Threads need no more at the same time, except when they are
-/// preempted.
+/// The number of places that pools use: two per processor, because threads may be preempted while
+/// they have a value.
 fn used_places() -> usize {
     static USED: OnceLock<usize> = OnceLock::new();
     *USED.get_or_init(|| {
@@ -35,21 +35,21 @@ impl<T> Pool<T> {
         }
     }
 
-    /// The places, those that the calling thread uses most first.
+    /// The places, in an order that starts at the calling thread's own place.
     fn in_order(&self) -> impl Iterator<Item = &Mutex<Option<T>>> {
         let (places, _) = self.places.split_at(used_places());
         let (after, first) = places.split_at(thread_number() % places.len());
         first.iter().chain(after).map(|place| &place.0)
     }
 
-    /// Takes a value out of the pool, if there is one. Does not wait.
+    /// Takes a value out of the pool, if it finds one. Does not wait: skips locked places.
     pub fn take(&self) -> Option<T> {
         self.in_order()
             .find_map(|place| place.try_lock().ok().and_then(|mut value| value.take()))
     }
 
-    /// Puts a value into the pool, or drops it if the pool is full. Does not
-    /// wait.
+    /// Puts a value into the pool, or drops it if no place is free. Does not
+    /// wait: skips locked places.
     pub fn put(&self, value: T) {
         for place in self.in_order() {
             if let Ok(mut place) = place.try_lock()

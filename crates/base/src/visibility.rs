@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub enum WriteStatus {
     /// The transaction that wrote it has neither committed nor aborted.
     Active(TransactionId),
-    /// Visible to snapshots at or after the sequence. Zero when every snapshot
+    /// Visible to snapshots at or after the sequence. Zero means that every snapshot
     /// sees it.
     Committed(CommitSequence),
     /// Rolled back: no reader ever sees it.
@@ -94,11 +94,11 @@ impl<V: Visibility + ?Sized> Visibility for Arc<V> {
     }
 }
 
-/// The versions that a merge may drop: the status of all writes, and the
-/// snapshots that live while the merge runs.
+/// Decides which versions a merge may drop: provides the status of all writes, and the snapshots
+/// that are live when the merge starts.
 ///
-/// A horizon is created before the merge starts and may become outdated: an active write may commit
-/// or abort at any time. Every snapshot taken later must be at or after the newest sequence of
+/// While the merge runs, active writes may commit or abort, and snapshots may end. Every snapshot
+/// taken later must be at or after the newest sequence of
 /// [`Horizon::snapshots`].
 pub trait Horizon: Send + Sync {
     /// The status of a write. Never called with [`WriteId::SETTLED`].

@@ -1,9 +1,9 @@
 //! Ascending write ids, stored as ranges of consecutive ids, and their encoding.
 //!
 //! A list is encoded as a varint count of ranges, and for each range two varints:
-//! the distance from the end of the range before (of the first: from zero), and
-//! the number of ids minus one. The distance is never zero: id zero is no id, and
-//! adjacent ranges are one.
+//! the distance from the end of the previous range (for the first range: from
+//! zero), and the number of ids minus one. The distance is never zero: zero is not
+//! a valid id, and adjacent ranges are joined.
 
 use crate::bytes::{Malformed, Put, Take};
 use crate::ids::WriteId;
@@ -45,13 +45,13 @@ impl WriteIdRange {
         (self.first.0..self.end().0).map(WriteId)
     }
 
-    /// Appends the encoding of the range after one that ended at `before`.
+    /// Appends the encoding of the range. The previous range ended at `before`.
     fn put(self, before: WriteId, out: &mut Vec<u8>) {
         out.put_varint(self.first.0.wrapping_sub(before.0));
         out.put_varint(self.count.wrapping_sub(1));
     }
 
-    /// Takes a range after one that ended at `before`.
+    /// Takes a range. The previous range ended at `before`.
     fn take(before: WriteId, take: &mut Take<'_>) -> Result<Self, Malformed> {
         let distance = take.varint()?;
         let count = take.varint()?.checked_add(1).ok_or(Malformed)?;
@@ -197,7 +197,7 @@ impl WriteIdRanges {
         self.push_range(WriteIdRange::one(id));
     }
 
-    /// Appends a range of ids.
+    /// Appends a range of ids. Ignores an empty range.
     ///
     /// # Panics
     /// When they are not greater than all others.
@@ -219,7 +219,7 @@ impl WriteIdRanges {
         }
     }
 
-    /// The ids that are in at least one of some ranges, which may overlap.
+    /// The union of ranges, which may overlap and be in any order.
     #[must_use]
     pub fn union(mut ranges: Vec<WriteIdRange>) -> Self {
         ranges.sort_by_key(|range| range.first);

@@ -12,7 +12,7 @@ pub struct TransactionCounts {
     pub committed: u64,
     /// Transactions rolled back with writes.
     pub rolled_back: u64,
-    /// Waits for locks and writers.
+    /// Number of waits for locks and writers.
     pub lock_waits: u64,
     /// Durations of the waits for locks and writers.
     pub lock_wait_times: Latencies,
@@ -22,14 +22,15 @@ pub struct TransactionCounts {
     pub deadlocks: u64,
     /// Transactions that wait at this moment.
     pub waiting: u64,
-    /// Memory of row and range locks, and of long lists of write ids, in bytes.
+    /// Memory of row locks, range locks and row ranges, and of each transaction's ranges of write
+    /// ids beyond the first 1024, in bytes.
     pub lock_bytes: u64,
     /// The limit of that memory.
     pub lock_bytes_max: u64,
     /// Number of lock escalations: a transaction's locks in one index were
     /// replaced by a range.
     pub lock_escalations: u64,
-    /// Lock requests refused because of the memory limit.
+    /// Lock requests and writes refused because of the memory limit.
     pub lock_refusals: u64,
 }
 

@@ -9,7 +9,7 @@ use crate::waker::Waker;
 use std::time::SystemTime;
 use teak_base::{Lsn, TransactionId};
 
-/// Counts of the transaction's work. Only its own thread changes them.
+/// Counts of the transaction's work, and its snapshot. Only its own thread changes them.
 #[derive(Debug, Default)]
 struct Work {
     rows_written: AtomicU64,
@@ -130,7 +130,7 @@ impl TransactionHandle {
         add(&self.work.rows_written, 1);
     }
 
-    /// Write ids that were not rolled back.
+    /// Number of write ids that were not rolled back.
     #[must_use]
     pub fn write_ids(&self) -> u64 {
         self.work.write_ids.load(Ordering::Relaxed)
@@ -140,7 +140,7 @@ impl TransactionHandle {
         self.work.write_ids.store(count, Ordering::Relaxed);
     }
 
-    /// Rows locked explicitly.
+    /// Number of rows locked explicitly, without row ranges.
     #[must_use]
     pub fn row_locks(&self) -> u64 {
         self.work.row_locks.load(Ordering::Relaxed)
@@ -219,8 +219,8 @@ impl TransactionHandle {
         self.must_escalate.store(false, Ordering::Relaxed);
     }
 
-    /// Interrupts the transaction: its current and later waits fail until
-    /// [`TransactionHandle::clear_interrupt`].
+    /// Interrupts the transaction: its current and later waits fail, and reads through its views
+    /// end, until [`TransactionHandle::clear_interrupt`].
     pub fn interrupt(&self) {
         self.waker.interrupt();
     }

@@ -4,8 +4,8 @@
 //! 1. The engine records the log's end as the transaction's commit floor, then appends the commit
 //!    record and syncs the log, unless the sync is deferred.
 //! 2. [`TransactionSystem::publish`] assigns the next commit sequence to the
-//!    transaction's write ids, under one short mutex. The status of many ids is
-//!    set after that mutex is released, see [`WriteIdTable`].
+//!    transaction's write ids, under a mutex. If there are many ids, their status
+//!    is set after the mutex is released, see [`WriteIdTable`].
 //! 3. It wakes the transactions that wait for the writes and releases the locks.
 //!
 //! A checkpoint of the catalogue between steps 1 and 2 lists the ids as active and retains the log
@@ -123,14 +123,14 @@ impl TransactionSystem {
         self.running.begin()
     }
 
-    /// The oldest running transaction, or the next one.
+    /// The id of the oldest running transaction; without any, that of the next one.
     #[must_use]
     pub fn oldest_running(&self) -> TransactionId {
         self.running.oldest()
     }
 
-    /// The lowest log position that may contain the commit record of a running
-    /// transaction. Does not cover records appended after the call.
+    /// The lowest log position that may contain a commit, abort or prepare record of a running
+    /// transaction. Does not cover transactions that set their commit floor after the call.
     #[must_use]
     pub fn commit_floor(&self) -> Option<Lsn> {
         self.running.commit_floor()
@@ -195,7 +195,7 @@ impl TransactionSystem {
         }
     }
 
-    /// A read view of the transaction. An interrupt of the transaction ends its reads.
+    /// A read view of the transaction. An interrupt of the transaction ends reads through the view.
     #[must_use]
     pub fn view(&self, transaction: &Transaction, kind: ViewKind) -> ReadView {
         ReadView::new(Arc::clone(&self.ids), transaction.id(), kind)
@@ -235,8 +235,8 @@ impl TransactionSystem {
         aborted
     }
 
-    /// Counts the list of write ids as memory of locks: each id is the implicit lock of the rows
-    /// that it wrote.
+    /// Counts the list of write ids, beyond its first ranges, as lock memory: each id is the
+    /// implicit lock of the rows that it wrote.
     fn count_id_list(&self, transaction: &mut Transaction) {
         let after = transaction.id_list_bytes();
         let before = std::mem::replace(&mut transaction.counted_id_bytes, after);
@@ -246,12 +246,11 @@ impl TransactionSystem {
         }
     }
 
-    /// Ensures that there is memory for the write id of a write that follows. Call
-    /// it without latches.
+    /// Checks the limit of lock memory before a write, if the transaction's list of write ids counts
+    /// as lock memory. The caller must hold no latch.
     ///
     /// # Errors
-    /// `TooManyLocks` when lock memory is full, and the transaction has a long list
-    /// of write ids.
+    /// `TooManyLocks` when the limit is reached and lock escalation does not free enough.
     #[inline]
     pub fn admit_write(&self, transaction: &mut Transaction) -> Result<(), WaitError> {
         match transaction.counted_id_bytes {
@@ -283,7 +282,7 @@ impl TransactionSystem {
         self.end(transaction);
     }
 
-    /// Publishes the next commit sequence, after `commit` has used it.
+    /// Calls `commit` with the next commit sequence, then makes the sequence visible to readers.
     fn publish_next(&self, commit: impl FnOnce(CommitSequence)) -> CommitSequence {
         let _publishing = self.publishing.lock();
         let sequence = CommitSequence(self.published.load(Ordering::Relaxed) + 1);
@@ -292,8 +291,8 @@ impl TransactionSystem {
         sequence
     }
 
-    /// Allocates a commit sequence number that no transaction has, and returns
-    /// it. Every snapshot taken before is older than it.
+    /// Publishes a commit sequence that no transaction has, and returns it. Every snapshot taken
+    /// before the call is older.
     pub fn advance_commit_sequence(&self) -> CommitSequence {
         self.publish_next(|_| {})
     }
@@ -311,8 +310,9 @@ impl TransactionSystem {
     }
 
     /// Ends a transaction whose outcome is unknown until recovery, because its
-    /// commit record may or may not be durable. Its writes remain active, locked
-    /// and invisible until the engine is opened again.
+    /// commit record may or may not be durable. Its explicit locks are released. Its
+    /// writes remain active until the engine is opened again: no snapshot sees them,
+    /// and they still lock their rows.
     pub fn abandon(&self, mut transaction: Transaction) {
         transaction.handle().clear_owner();
         transaction.ids = WriteIdRanges::default();
@@ -345,7 +345,7 @@ impl TransactionSystem {
         self.running.remove(&transaction);
     }
 
-    /// Interrupts all transactions: the engine is shutting down.
+    /// Interrupts all transactions, for a shutdown of the engine.
     pub fn interrupt_all(&self) {
         self.running.interrupt_all();
     }

@@ -13,17 +13,18 @@ use teak_base::stripes::Stripe;
 use teak_base::{CommitSequence, TransactionId, WriteId, WriteIdRange, WriteIdRanges};
 
 /// A transaction takes write ids in blocks: the size of a block is the number of ids that the
-/// transaction has, divided by this. So the number of its ranges grows slowly, even if other
+/// transaction has, divided by this, but at least one. So its ids form few ranges, even if other
 /// transactions take ids in between.
 const BLOCK_SHARE: u64 = if cfg!(feature = "schedules") { 1 } else { 64 };
 
 /// Maximum number of ids in a block.
 const BLOCK_IDS_MAX: u64 = if cfg!(feature = "schedules") { 3 } else { 4096 };
 
-/// Number of ranges of ids that are not counted as memory of locks.
+/// Number of ranges in a transaction's list of write ids that are not counted as lock memory.
 const RANGES_FREE: usize = 1024;
 
-/// A point in a transaction's writes to which it can roll back.
+/// A point in a transaction's writes to which it can roll back: the number of write ids that it had
+/// at that point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Savepoint(pub u64);
 
@@ -33,13 +34,13 @@ pub struct Transaction {
     handle: Arc<TransactionHandle>,
     /// Ids of writes that were not rolled back, oldest first.
     pub(crate) ids: WriteIdRanges,
-    /// The rest of a block of ids: they are active, and no write has them yet.
+    /// The ids of a block that no write has taken yet. Their status is active.
     reserved: Option<WriteIdRange>,
-    /// Memory of the list of ids that is counted as memory of locks, in bytes.
+    /// The part of the memory of the list of ids that is counted as lock memory, in bytes.
     pub(crate) counted_id_bytes: u64,
     /// Whether further writes may use the newest id.
     open: bool,
-    /// Savepoints set so far. A lock stores the count at its acquisition.
+    /// Number of savepoints set so far. A lock stores the number at its acquisition.
     pub(crate) savepoints: u64,
     pub(crate) held: HashMap<LockId, HeldLock, IdentityBuild>,
     /// Indexes in which it has locked rows.
@@ -98,7 +99,7 @@ impl Transaction {
         &self.ids
     }
 
-    /// The id that takes the next write, if one is open.
+    /// The newest id, if the next write may use it.
     #[must_use]
     pub fn open_write_id(&self) -> Option<WriteId> {
         if self.open { self.ids.last() } else { None }
@@ -133,9 +134,9 @@ impl Transaction {
         Some(block.first)
     }
 
-    /// Adds the reserved ids that no write has taken to the others, so that the
-    /// records and the status of the transaction's end contain them. Called before
-    /// its end is logged; it takes no ids afterwards.
+    /// Adds the reserved ids that no write has taken to the transaction's ids, so
+    /// that they are logged and ended with the others. Must be called before the end
+    /// of the transaction is logged; the transaction must not write afterwards.
     pub fn close_write_ids(&mut self) {
         if let Some(rest) = self.reserved.take() {
             self.ids.push_range(rest);
@@ -143,7 +144,7 @@ impl Transaction {
         self.open = false;
     }
 
-    /// Memory of its list of ids that counts as memory of locks, in bytes.
+    /// The part of the memory of its list of ids that counts as lock memory, in bytes.
     pub(crate) fn id_list_bytes(&self) -> u64 {
         let ranges = self.ids.ranges().len().saturating_sub(RANGES_FREE);
         (ranges * size_of::<WriteIdRange>()) as u64
@@ -191,8 +192,8 @@ impl Transaction {
         })
     }
 
-    /// Whether it holds an explicit lock of the row, in this mode or a stronger
-    /// one.
+    /// Whether it holds a row lock of the row, or a row range that contains the row, in this mode or
+    /// a stronger one.
     #[must_use]
     pub fn holds(&self, row: RowName<'_>, mode: LockMode) -> bool {
         let held = self.held.get(&row.lock);
@@ -207,7 +208,7 @@ impl Transaction {
         !self.held.is_empty() && self.held.get(&lock).is_some_and(covers)
     }
 
-    /// Row locks held, without row ranges.
+    /// Number of row locks held, without row ranges.
     #[must_use]
     pub fn locks_held(&self) -> usize {
         self.held.len()

@@ -1,5 +1,5 @@
 //! Structured values read from a fuzzer's bytes. Reading never fails: past the
-//! end it returns zeros, so every input is valid.
+//! end, integers are zero and byte strings are shorter, so every input is valid.
 
 use crate::Codec;
 
@@ -22,7 +22,7 @@ impl<'a> Input<'a> {
         self.rest.is_empty()
     }
 
-    /// The remaining bytes.
+    /// Takes all remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
@@ -34,7 +34,7 @@ impl<'a> Input<'a> {
         front
     }
 
-    /// A byte string with a length of one byte.
+    /// A byte string after its length, which is stored in one byte.
     pub fn short_bytes(&mut self) -> &'a [u8] {
         let len = usize::from(self.u8());
         self.bytes(len)

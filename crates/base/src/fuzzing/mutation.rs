@@ -1,5 +1,5 @@
-//! Runs targets on mutated seeds. Each run uses the same cases, so that a failure
-//! can be reproduced.
+//! Runs targets on mutated seeds. Runs with the same `FUZZ_SEED` use the same
+//! cases, so that a failure can be reproduced.
 
 use super::target::Target;
 
@@ -34,8 +34,8 @@ impl Random {
     }
 }
 
-/// Runs each target on its seeds, and on `cases` mutated inputs. The environment
-/// variable `FUZZ_SEED` chooses other mutations.
+/// Runs each target on its seeds, and on `cases` mutated inputs. A number in the environment
+/// variable `FUZZ_SEED` (default 1) selects the mutations.
 ///
 /// # Panics
 /// When a target panics; the input is printed.

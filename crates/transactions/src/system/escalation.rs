@@ -10,17 +10,17 @@
 //!    the request is refused with `TooManyLocks`.
 //!
 //! Escalation replaces, in each index, the transaction's range locks of each kind by one from the
-//! first to the last key, and its row locks by one row range, which is exclusive if one of them
-//! was. The steps for the row locks, during which other transactions continue:
+//! first key to the last end, and its row locks by one row range, which is exclusive if one of them
+//! was. It replaces row locks in these steps, during which other transactions continue:
 //! 1. Add the row range. It blocks later requests of other transactions for its rows. Other
 //!    transactions keep their existing locks and writes.
 //! 2. Release the row locks one by one, except those that a request waits for.
 //!
-//! If the row range would conflict with a range of another transaction, the row locks of that index
-//! are retained.
+//! The row locks of an index are retained if they are few, or if the row range would conflict with a
+//! range of another transaction.
 //!
-//! Lock order: shards of row locks and the range locks of an index are locked
-//! one after the other, never together.
+//! Lock order: escalation never holds a shard of row locks and the state of an index's range locks
+//! at the same time.
 
 use super::TransactionSystem;
 use crate::error::WaitError;
@@ -38,7 +38,7 @@ use teak_base::bytes::key_successor;
 /// Minimum number of row locks in an index that are replaced by a row range.
 const ROW_LOCKS_MIN: usize = 4;
 
-/// For limits below this, in bytes, one shard has too few locks for an estimate.
+/// If the limit of lock memory is below this, in bytes, one shard has too few locks for an estimate.
 const EXACT_BELOW_BYTES: u64 = 1 << 20;
 
 /// A transaction's row locks in one index, and the range that covers them.
@@ -48,12 +48,13 @@ struct IndexRows {
 }
 
 impl TransactionSystem {
-    /// Limits the memory of all explicit locks, in bytes.
+    /// Sets the limit of [`TransactionSystem::lock_bytes`], in bytes.
     pub fn set_lock_bytes_max(&self, bytes: u64) {
         self.lock_memory.set_bytes_max(bytes);
     }
 
-    /// Memory of all row and range locks, and of long lists of write ids, in bytes.
+    /// Memory of all row locks, range locks and row ranges, and of each transaction's ranges of
+    /// write ids beyond the first 1024, in bytes.
     #[must_use]
     pub fn lock_bytes(&self) -> u64 {
         self.locks.memory_bytes() + self.lock_memory.range_bytes()
@@ -67,7 +68,7 @@ impl TransactionSystem {
 
     /// Ensures that there is memory for one more lock. Adding up all shards takes longer than a
     /// lock request, so the use is estimated from one shard. All shards are added up only if the
-    /// estimate is near the limit.
+    /// limit is small, the estimate is near it, or the transaction was asked to escalate.
     #[inline]
     pub(super) fn admit_lock(
         &self,
@@ -153,7 +154,8 @@ impl TransactionSystem {
             .fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The row locks to replace, by index. Excludes locks that several rows share.
+    /// The row locks to replace, by index. Excludes locks that several rows share, and indexes with
+    /// fewer than [`ROW_LOCKS_MIN`] locks.
     fn rows_by_index(&self, transaction: &Transaction) -> BTreeMap<FileId, IndexRows> {
         struct Found {
             low: LockKey,

@@ -17,7 +17,7 @@ impl TransactionSystem {
         self.running.find(id)
     }
 
-    /// The running transactions, including prepared ones, by id.
+    /// The running transactions, including prepared ones, in the order of their ids.
     #[must_use]
     pub fn running(&self) -> Vec<Arc<TransactionHandle>> {
         self.running.list()
@@ -37,7 +37,7 @@ impl TransactionSystem {
         }
     }
 
-    /// The current waits, by requester.
+    /// The current waits, in the order of the requesters' ids.
     #[must_use]
     pub fn lock_waits(&self) -> Vec<WaitReport> {
         let mut waits = self.graph.list();

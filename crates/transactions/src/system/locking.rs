@@ -33,10 +33,11 @@ impl TransactionSystem {
         Ok(())
     }
 
-    /// Locks a row without waiting. Returns false, without queueing, if there is a conflict.
+    /// Locks a row without waiting. Returns false, without queueing, if there is a conflict or if
+    /// other requests wait for the row.
     ///
     /// # Errors
-    /// [`WaitError::TooManyLocks`].
+    /// [`WaitError::TooManyLocks`] when the limit of lock memory is reached.
     pub fn try_lock(
         &self,
         transaction: &mut Transaction,
@@ -112,8 +113,8 @@ impl TransactionSystem {
         }
     }
 
-    /// Releases the lock of a row that the transaction has written, regardless of its count: the
-    /// newest version is an implicit lock. A lock acquired before the last savepoint is retained,
+    /// Releases the lock of a row that the transaction has written, however often it was acquired:
+    /// the newest version is an implicit lock. A lock acquired before the last savepoint is retained,
     /// because a rollback to the savepoint undoes the write but must not release the lock.
     pub fn unlock_written(&self, transaction: &mut Transaction, lock: LockId) {
         if transaction.held.is_empty() {

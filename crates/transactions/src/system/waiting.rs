@@ -51,7 +51,7 @@ impl TransactionSystem {
             return Ok(());
         };
         if !self.locks.withdraw(row.lock, handle.id()) {
-            // The request was granted after the wake-up.
+            // The request was granted after the wait had failed.
             return Ok(());
         }
         Err(self.count_failure(error))
@@ -132,8 +132,8 @@ impl TransactionSystem {
     }
 
     /// Sleeps until the transaction is woken. Fails if it is the victim of a
-    /// deadlock. A timeout that ends later than the clock can represent never
-    /// expires.
+    /// deadlock, is interrupted or times out. A timeout that ends later than the
+    /// clock can represent never expires.
     fn wait(&self, wait: Wait, timeout: Duration) -> Result<(), WaitError> {
         self.counters.lock_waits.fetch_add(1, Ordering::Relaxed);
         let handle = Arc::clone(&wait.handle);
@@ -158,9 +158,9 @@ impl TransactionSystem {
     /// Notifies the listener of the transactions that block the wait. Holds no
     /// lock of this crate except the owner lock of the holder.
     ///
-    /// A transaction may start to block the wait later, by a lock upgrade or by acquiring the lock
-    /// first. Either it is already ahead in the queue and is reported now, or the waiter is woken,
-    /// waits again and reports it then.
+    /// Another transaction may start to block the wait later, by a lock upgrade or by acquiring the
+    /// lock before the waiter. Either it is already ahead in the queue and is reported now, or the
+    /// waiter is woken, waits again and reports it then.
     fn notify_listener(&self, wait: &Wait) {
         let Some(listener) = self.wait_listener.get() else {
             return;

@@ -3,7 +3,8 @@
 //! of the public interface.
 //!
 //! A crate lists its targets in its own `fuzzing` module, and its test `fuzz_smoke`
-//! runs them on mutated seeds. The fuzz crate has one program for each target. A target panics when a property is violated.
+//! runs them on mutated seeds. The fuzz crate has one program for each target. A
+//! target panics when a property is violated.
 
 // A target panics on a violation.
 #![allow(clippy::expect_used, clippy::panic)]

@@ -140,9 +140,9 @@ impl Latencies {
         (bucket + 1 < LATENCY_BUCKETS).then(|| 1 << bucket)
     }
 
-    /// An upper limit, in microseconds, of the duration that `permille` thousandths of all durations
-    /// do not exceed; zero if none was recorded. At most twice that duration, unless it is in the
-    /// first or last bucket.
+    /// An upper limit, in microseconds, of the duration that `permille` thousandths of all
+    /// durations do not exceed; zero if none was recorded. At most twice that duration, unless it
+    /// is in the first or last bucket.
     #[must_use]
     pub fn quantile_microseconds(&self, permille: u64) -> u64 {
         let wanted = (self.count() * permille).div_ceil(1000);

@@ -62,7 +62,7 @@ impl Latches {
         held
     }
 
-    /// Times that threads waited for a latch.
+    /// Durations of the waits for latches.
     #[must_use]
     pub fn waits(&self) -> Latencies {
         self.waits.read()

@@ -1,9 +1,9 @@
 //! The key of latches and row locks: a 64-bit hash of index and key.
 //!
 //! Two rows with the same hash share one lock. A transaction may then wait
-//! unnecessarily, but two transactions never write the same row. A holder
-//! counts its acquisitions, so releasing one of two such rows leaves the other
-//! locked.
+//! unnecessarily, but two transactions never hold conflicting locks of one row.
+//! A holder counts its acquisitions, so releasing one of two such rows leaves the
+//! other locked.
 
 use std::hash::{BuildHasherDefault, Hasher};
 use teak_base::FileId;
@@ -21,7 +21,7 @@ impl LockId {
         Self(mixed.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29))
     }
 
-    /// The lock of a table's counter. No index file has such a file id.
+    /// The lock of a table's counter. Uses a file id that no index file has.
     #[must_use]
     pub fn of_counter(table: u64, counter: u8) -> Self {
         Self::new(FileId(!table), &[counter])

@@ -1,5 +1,5 @@
-//! The memory limit of locks, and the memory of range locks, row ranges and long lists of write
-//! ids. The row lock table counts the memory of row locks.
+//! The limit of lock memory, and the memory of range locks, row ranges and lists of write ids (see
+//! `Transaction::id_list_bytes`). The row lock table counts the memory of row locks.
 
 use crate::lock_types::Resized;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -56,8 +56,8 @@ impl LockMemory {
         }
     }
 
-    /// Whether to look up the largest lock holder now: once per 1/64 of the
-    /// limit.
+    /// Whether to look up the largest lock holder now: lock memory has grown by 1/64 of the limit
+    /// since the last time, or is smaller than then.
     pub(crate) fn is_check_due(&self, used: u64) -> bool {
         let step = self.bytes_max() / 64;
         let next = self.next_check_bytes.load(Ordering::Relaxed);

@@ -53,8 +53,8 @@ pub enum BlockerKind {
     WriteRange,
     /// It wrote the newest version of the row.
     Written,
-    /// No lock of it conflicts. Its write of a key in the requested range has been blocked by a
-    /// range lock, and is older than the request.
+    /// It holds no conflicting lock, but a range lock blocked its write of a key in the requested
+    /// range before the request was made.
     WaitingWrite,
 }
 
@@ -92,7 +92,8 @@ impl FromIterator<Blocking> for Blockers {
     }
 }
 
-/// A change of the memory of a transaction's range locks, row ranges or list of write ids, in bytes.
+/// A change of the memory of a transaction's range locks, row ranges or list of write ids, in
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resized {
     pub before: u64,

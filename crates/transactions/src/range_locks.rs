@@ -8,7 +8,7 @@
 //! a range in which an earlier write is blocked waits for that write (see
 //! `queue`).
 //!
-//! A locking read and a write run in this order:
+//! A locking read and a write of the same range may run concurrently:
 //! 1. The reader adds its range lock, then waits until the writes in progress
 //!    have inserted their entries, then reads.
 //! 2. A writer takes a write guard, checks the range locks, then inserts. The wait in step 1 ends
@@ -19,9 +19,9 @@
 //! **Row ranges** replace the row locks of a transaction after lock escalation, at most one per
 //! transaction and index. Each row of the range is locked as by a row lock. A row range blocks only
 //! later requests: a transaction that has already locked or written a row keeps its lock, and the
-//! owner of the range waits for that transaction when it accesses the row. An exclusive row range
-//! never overlaps a write range lock of another transaction, because its owner writes there without
-//! checking range locks.
+//! owner of the range must wait for that transaction before it accesses the row. An exclusive row
+//! range never overlaps a write range lock of another transaction, because its owner writes there
+//! without checking range locks.
 //!
 //! Lock order: the waits-for graph, then a shard of row locks, then the state
 //! of one index, then a transaction's waker.
@@ -45,7 +45,8 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use teak_base::{FileId, TransactionId};
 
-/// Whether a transaction's own range locks block a write of others.
+/// Returns a function that reports whether the range locks `own` block a write of another
+/// transaction.
 fn blocked_by(own: Option<&OwnedRanges>) -> impl Fn(&[u8], bool) -> bool {
     move |key, is_insert| own.is_some_and(|own| own.block(key, is_insert))
 }
@@ -58,7 +59,8 @@ struct State {
 }
 
 impl State {
-    /// Whether a row range conflicts with locks of other transactions.
+    /// Whether a row range conflicts with row ranges of other transactions or, if it is exclusive,
+    /// with their write range locks.
     fn conflicts(&self, wanted: &RowRange, transaction: TransactionId) -> bool {
         self.rows.conflict(wanted, transaction)
             || (wanted.mode == LockMode::Exclusive
@@ -73,7 +75,8 @@ pub struct RangeLocks {
     file: FileId,
     /// Number of transactions with range locks. If it is zero, inserts skip the check.
     owners: AtomicUsize,
-    /// Number of transactions with write range locks. If it is zero, other writes skip the check.
+    /// Number of transactions with write range locks. If it is zero, updates and deletes skip the
+    /// check.
     write_lock_owners: AtomicUsize,
     /// Number of row ranges. If it is zero, row lock requests skip the check.
     row_ranges: AtomicUsize,
@@ -118,8 +121,8 @@ impl RangeLocks {
         self.has_range_locks() || self.has_row_ranges()
     }
 
-    /// Whether a range lock of another transaction blocks an insert of the key,
-    /// or another write of it.
+    /// Whether a range lock of another transaction blocks an insert of the key, or, without
+    /// `is_insert`, an update or delete.
     #[must_use]
     pub fn blocks(&self, key: &[u8], is_insert: bool, transaction: TransactionId) -> bool {
         let owners = if is_insert {
@@ -190,7 +193,7 @@ impl RangeLocks {
     }
 
     /// Replaces a transaction's range locks of each kind by one interval;
-    /// `None` when no kind has several.
+    /// `None` when no kind has more than one interval.
     pub(crate) fn merge(&self, transaction: TransactionId) -> Option<Resized> {
         self.state.lock().held.merge(transaction)
     }
@@ -288,8 +291,8 @@ impl RangeLocks {
         (bytes, state.rows.take_blocked())
     }
 
-    /// Enqueues a write if a range lock blocks it; false if none does.
-    /// [`RangeLocks::dequeue_writes`] must follow.
+    /// Enqueues a write if a range lock of another transaction blocks it, and returns true.
+    /// [`RangeLocks::dequeue_writes`] must then follow.
     pub(crate) fn enqueue_write(
         &self,
         key: &[u8],
@@ -314,7 +317,7 @@ impl RangeLocks {
         self.state.lock().queue.remove_writes(transaction);
     }
 
-    /// The transactions that block a waiting transaction.
+    /// The transactions that block a transaction in the queue of this index.
     pub(crate) fn blockers(&self, transaction: TransactionId) -> Blockers {
         let state = self.state.lock();
         if let Some((key, is_insert)) = state.queue.sleeping_write(transaction) {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use teak_base::TransactionId;
 
-/// The range queues that contain one write, by index. Drop this after the write is done or
+/// The indexes whose range queues contain one write. Drop this after the write is done or
 /// cancelled: it removes the write from the queues.
 #[derive(Debug, Default)]
 pub struct RangeQueuePositions {

@@ -129,7 +129,8 @@ impl Visibility for ReadView {
         self.sees(id)
     }
 
-    /// Writes that were active when a snapshot was taken are never visible to it.
+    /// Checks at most 16 ids; returns false for more. A write that is active now can only commit
+    /// after the snapshot was taken, so the snapshot never sees it.
     fn hides_all(&self, min: WriteId, max: WriteId) -> bool {
         const CHECKED_IDS_MAX: u64 = 16;
         max.0.saturating_sub(min.0) < CHECKED_IDS_MAX

@@ -7,12 +7,12 @@ use teak_base::{FileId, TransactionId};
 /// The conflict that makes a transaction wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitKind {
-    /// A lock of the row: a row lock, or a row range, which replaced row locks
-    /// after escalation.
+    /// The request is for a row lock of this mode. A row lock, a row range (which replaced row
+    /// locks after escalation) or an earlier request conflicts.
     Lock(LockMode),
     /// The row's newest version, whose writer is active.
     Write,
-    /// A gap lock or write range lock that blocks an insert or write of the key.
+    /// A gap lock or write range lock that blocks a write of the key.
     RangeLock,
     /// The request is for a range lock of this kind that starts at the key. It
     /// waits for a blocked write in the range with an earlier ticket.
@@ -57,8 +57,8 @@ pub struct WaitReport {
     pub request: LockRequest,
     /// Time waited so far.
     pub waited: Duration,
-    /// The conflicting transactions, and the next waiting transaction ahead in
-    /// the queue.
+    /// The conflicting transactions and, for a row lock, the transaction whose request is directly
+    /// ahead in the queue.
     pub blockers: Vec<Blocker>,
 }
 
@@ -120,9 +120,9 @@ pub struct DeadlockMember {
     pub blocked_by: BlockerKind,
     /// Time waited.
     pub waited: Duration,
-    /// Rows written.
+    /// Number of rows written.
     pub rows_written: u64,
-    /// Rows locked explicitly.
+    /// Number of rows locked explicitly.
     pub row_locks: u64,
 }
 

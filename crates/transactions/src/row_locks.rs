@@ -1,12 +1,12 @@
-//! The table of explicit row locks: rows that a transaction has locked but not written yet. A
-//! written row needs no entry, because its newest version names its writer (implicit lock).
+//! The table of explicit row locks, for rows that are locked but not written. A written row needs
+//! no entry, because its newest version names its writer (implicit lock).
 //!
 //! The table has shards, chosen by lock id. A request is handled under the lock
 //! of its shard:
-//! 1. If there is no conflict and no queue, it is granted. A transaction that already holds the row
-//!    ignores the queue.
-//! 2. Otherwise it enters the queue. Requests are granted in their order, except
-//!    that an upgrade from shared to exclusive goes to the front.
+//! 1. If there is no conflict and no queue, it is granted. A transaction that already holds a
+//!    lock of the row, or a row range that contains the row, ignores the queue.
+//! 2. Otherwise it enters the queue: such a transaction at the front, others at the end. Requests
+//!    are granted in the order of the queue.
 //! 3. A release grants requests from the front of the queue and wakes their transactions.
 //!
 //! After lock escalation a transaction holds one row range of the index in place of its row locks
@@ -54,7 +54,7 @@ struct Shard {
 pub(crate) struct RowRequest {
     pub mode: LockMode,
     /// A row range of the transaction contains the row. Then no lock is recorded, unless the
-    /// request must wait for an older lock of another transaction.
+    /// transaction holds a lock of the row too, or must wait for a lock of another transaction.
     pub is_covered: bool,
     /// Whether to enter the queue on a conflict.
     pub may_queue: bool,
@@ -117,7 +117,7 @@ impl RowLocks {
             .is_some_and(|found| found.blocks(transaction, mode))
     }
 
-    /// Grants a request, or enqueues it if it may queue.
+    /// Grants a request; on a conflict, enqueues it if it may queue, or refuses it.
     pub(crate) fn request(
         &self,
         row: RowName<'_>,
@@ -154,8 +154,8 @@ impl RowLocks {
             return RowRequestOutcome::Refused;
         }
         found.enqueue(&row, transaction, request.mode, holds);
-        // Registers the lock with the row range that blocks it. If that range was released since,
-        // grants the request.
+        // If a row range blocks the request, registers the lock with it. If that range has been
+        // released since, grants the request.
         found.grant_queued(row.lock);
         RowRequestOutcome::Queued
     }
@@ -232,8 +232,8 @@ impl RowLocks {
     }
 
     /// The transactions that block a queued transaction: conflicting holders and
-    /// row ranges, and the nearest transaction ahead of it in the queue for which
-    /// `counts` returns true.
+    /// row ranges and, of the transactions ahead of it in the queue for which
+    /// `counts` returns true, the last.
     pub(crate) fn blockers(
         &self,
         lock: LockId,
@@ -247,7 +247,7 @@ impl RowLocks {
     }
 
     /// All transactions that a queued transaction may have to wait for: every
-    /// holder and every request ahead of it, in any mode.
+    /// holder and every request ahead of it, in any mode, and conflicting row ranges.
     pub(crate) fn ahead_of(&self, lock: LockId, transaction: TransactionId) -> Blockers {
         let locks = self.shard(lock).locks.lock();
         locks
@@ -255,7 +255,7 @@ impl RowLocks {
             .map_or_else(Blockers::default, |found| found.ahead_of(transaction))
     }
 
-    /// Whether there are more locks than the `held` ones of the caller. If it returns false after a
+    /// Whether more rows are locked than the `held` ones of the caller. If it returns false after a
     /// reader has added a range lock, each transaction that locks a row later sees that range lock.
     /// The caller must check row ranges after this call, not before it.
     #[must_use]
@@ -265,7 +265,7 @@ impl RowLocks {
         all > held as u64
     }
 
-    /// Rows locked explicitly, by all transactions.
+    /// Number of rows that transactions have locked explicitly.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.shards

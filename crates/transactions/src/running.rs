@@ -54,7 +54,7 @@ impl RunningTransactions {
         parts.find_map(|part| part.lock().get(&id.0).cloned())
     }
 
-    /// All running transactions, by id.
+    /// All running transactions, in the order of their ids.
     pub(crate) fn list(&self) -> Vec<Arc<TransactionHandle>> {
         let mut list = Vec::new();
         for part in self.parts.iter() {
@@ -68,7 +68,7 @@ impl RunningTransactions {
         self.parts.iter().map(|part| part.lock().len() as u64).sum()
     }
 
-    /// The oldest running transaction, or the next one.
+    /// The id of the oldest running transaction; without any, that of the next one.
     pub(crate) fn oldest(&self) -> TransactionId {
         // Must be read first: then a transaction that begins during the scan has this id or a later
         // one.
@@ -93,7 +93,7 @@ impl RunningTransactions {
     }
 
     /// The transaction whose locks take the most memory. Its list of write ids does not count: lock
-    /// escalation cannot make that shorter.
+    /// escalation cannot shorten it.
     pub(crate) fn largest_lock_holder(&self) -> Option<Arc<TransactionHandle>> {
         let largest_of = |part: &Mutex<Part>| {
             let part = part.lock();

@@ -115,7 +115,7 @@ impl Snapshots {
         oldest.map_or(newest, |oldest| oldest.min(newest))
     }
 
-    /// Registered readers.
+    /// Number of registered readers.
     pub fn count(&self) -> u64 {
         let count = |live: &Mutex<Live>| {
             live.lock()

@@ -246,8 +246,8 @@ impl TransactionSystem {
         }
     }
 
-    /// Checks the limit of lock memory before a write, if the transaction's list of write ids counts
-    /// as lock memory. The caller must hold no latch.
+    /// Checks the limit of lock memory before a write, if the transaction's write ids count as lock
+    /// memory. The caller must hold no latch.
     ///
     /// # Errors
     /// `TooManyLocks` when the limit is reached and lock escalation does not free enough.

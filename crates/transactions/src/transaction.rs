@@ -192,8 +192,8 @@ impl Transaction {
         })
     }
 
-    /// Whether it holds a row lock of the row, or a row range that contains the row, in this mode or
-    /// a stronger one.
+    /// Whether it holds a lock of the row, or a row range that contains the row, in this mode or a
+    /// stronger one.
     #[must_use]
     pub fn holds(&self, row: RowName<'_>, mode: LockMode) -> bool {
         let held = self.held.get(&row.lock);

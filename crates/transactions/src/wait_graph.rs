@@ -71,8 +71,8 @@ impl Wait {
         self.blockers_that_count(locks, ids, |_| true)
     }
 
-    /// Like [`Wait::blockers`]; of the requests ahead in the queue of a row lock, includes only the
-    /// nearest for which `counts` returns true.
+    /// Like [`Wait::blockers`]. Of the transactions ahead in the queue of a row lock, includes only
+    /// the last for which `counts` returns true.
     fn blockers_that_count(
         &self,
         locks: &RowLocks,
@@ -204,8 +204,8 @@ fn cycle_through(
             continue;
         };
         // Ignores transactions that are in the queue but not in the graph. Such a transaction
-        // either leaves the queue as the victim of another cycle, or is about to begin its wait,
-        // and will then search for cycles.
+        // either leaves the queue (as the victim of another cycle, or because its wait failed), or
+        // is about to begin its wait, and will then search for cycles.
         let counts = |id| waits.contains_key(&id);
         for blocking in wait.blockers_that_count(locks, ids, counts).iter() {
             let blocker = blocking.transaction;

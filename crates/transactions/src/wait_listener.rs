@@ -1,6 +1,6 @@
-//! Notification of the caller that one transaction starts to wait for another.
+//! Notification of the server that one transaction starts to wait for another.
 //!
-//! A caller that has fixed a commit order (parallel replication) must be
+//! A server that has fixed a commit order (parallel replication) must be
 //! notified when an earlier transaction waits for a later one: it then rolls
 //! the later one back. Otherwise the earlier one waits for a row lock and the
 //! later one waits for its turn to commit: a deadlock that the waits-for graph

@@ -5,7 +5,7 @@
 //! pieces (`piece`). Most pieces store one status with exceptions, for any number of ids
 //! (`compaction`).
 //!
-//! The status of ids is set without a lock while they have slots:
+//! The status of ids is set without locking the table while they have slots:
 //! 1. Read the epoch, then the directory; store into the slots.
 //! 2. Read the epoch again. If it changed, or is odd, a chunk may have been
 //!    replaced by a piece that does not contain the new status: lock the table and
@@ -63,12 +63,12 @@ pub struct WriteIdTable {
     /// compaction of pieces begins.
     change: Mutex<u64>,
     bulk: BulkCommit,
-    /// Ranges of ids that were aborted since the table was created.
+    /// Number of ranges of ids that were aborted since the table was created.
     aborted: AtomicU64,
 }
 
 impl WriteIdTable {
-    /// A table that allocates `next` first (at least 1). Earlier ids are aborted
+    /// A table whose first allocated id is `next` (at least 1). Earlier ids are aborted
     /// if they are in `aborted`, and otherwise settled.
     #[must_use]
     pub fn new(next: WriteId, aborted: &WriteIdRanges) -> Self {
@@ -179,7 +179,8 @@ impl WriteIdTable {
     }
 
     /// Sets the status of the first ids of `rest` that have slots, and removes them from `rest`.
-    /// Returns false if the first id has no slot, or if chunks are being replaced.
+    /// Returns false if the first id has no slot, or if chunks were being replaced at the same
+    /// time.
     fn set_slots(&self, rest: &mut RangeCursor<'_>, word: u64) -> bool {
         let epoch = self.epoch.load(Ordering::SeqCst);
         let directory = self.directory.load();
@@ -304,9 +305,8 @@ impl WriteIdTable {
         decode(word)
     }
 
-    /// The status of `id` for its possible owner. Faster than
-    /// [`WriteIdTable::status`] if the id is active for `me`, which must not be
-    /// committing.
+    /// Like [`WriteIdTable::status`], but faster if the id is active for the
+    /// transaction `me`, which must not be committing.
     #[must_use]
     pub fn status_for(&self, id: WriteId, me: TransactionId) -> WriteStatus {
         let word = self.directory.load().word(id.0);
@@ -328,7 +328,7 @@ impl WriteIdTable {
     }
 
     /// The status of all ids from `min` to `max`, both included, for readers at or after `oldest`.
-    /// Also `Unsettled` when they consist of too many runs of equal status.
+    /// If they consist of too many runs of equal status, returns `Unsettled`.
     #[must_use]
     pub fn range_status(
         &self,

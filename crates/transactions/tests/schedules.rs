@@ -30,7 +30,7 @@ use teak_transactions::{
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Schedules per test, unless `SCHEDULES` is set: half of them random, half with
-/// few thread switches at chosen points.
+/// few thread switches at random points.
 const SCHEDULES: usize = 200;
 
 /// Thread switches per schedule of the second half.
@@ -402,8 +402,8 @@ fn snapshots_see_whole_transactions_in_the_order_of_their_commits() {
                         both.map(|[first, _]| *first).collect()
                     };
                     let seen = sees(&pairs);
-                    // A snapshot sees at most as many commits as its sequence, and later reads see
-                    // at least as many.
+                    // Sequences start at 1, so a snapshot sees fewer commits than its sequence. A
+                    // later snapshot sees at least the same commits.
                     assert!((seen.len() as u64) < snapshot.0);
                     assert!(seen_before.iter().all(|id| seen.contains(id)));
                     world.system.prune();

@@ -95,7 +95,7 @@ impl HeldRanges {
         blockers.next().is_some()
     }
 
-    /// Whether another transaction has a write range lock in `low <= key < high`.
+    /// Whether a write range lock of another transaction overlaps `low <= key < high`.
     pub(super) fn has_write_lock_of_others(
         &self,
         low: &[u8],
@@ -131,7 +131,7 @@ impl HeldRanges {
     }
 
     /// Replaces the locks of each kind by one interval; `None` when no kind has
-    /// several.
+    /// more than one.
     pub(super) fn merge(&mut self, transaction: TransactionId) -> Option<Resized> {
         let owned = self.by_owner.get_mut(&transaction)?;
         let before = owned.bytes();

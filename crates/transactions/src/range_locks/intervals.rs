@@ -1,5 +1,5 @@
-//! A set of disjoint key intervals: the range locks of one transaction in one index. Intervals that
-//! overlap or touch are joined, so a scan of any length needs only one interval.
+//! A set of disjoint key intervals: the range locks of one kind of a transaction in an index.
+//! Intervals that overlap or touch are joined, so a scan of any length needs only one interval.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

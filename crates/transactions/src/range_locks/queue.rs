@@ -18,7 +18,7 @@ use teak_base::TransactionId;
 /// The order of arrival.
 type Ticket = u64;
 
-/// A write that a range lock blocks.
+/// A write that a range lock blocks, or has blocked, and that is not done.
 struct BlockedWrite {
     transaction: Arc<TransactionHandle>,
     key: Box<[u8]>,
@@ -141,9 +141,10 @@ impl RangeQueue {
         Some((&write.key, write.is_insert))
     }
 
-    /// Whether the range lock may be granted: every write that it would block has a later ticket,
-    /// or `blocked_by_own` returns true for it. Otherwise the request is enqueued and the
-    /// transaction's waker prepared. A request that is already in the queue keeps its ticket.
+    /// Whether the range lock may be granted: every write of another transaction that it would
+    /// block has a later ticket, or `blocked_by_own` returns true for it. Otherwise the request is
+    /// enqueued and the transaction's waker prepared. A request that is already in the queue keeps
+    /// its ticket.
     pub(super) fn admit_request(
         &mut self,
         transaction: &Arc<TransactionHandle>,

@@ -41,7 +41,7 @@ struct QueuedRequest {
 pub(super) struct Lock {
     file: FileId,
     key: LockKey,
-    /// Rows with the same hash share the lock.
+    /// Whether rows with the same hash share the lock.
     ambiguous: bool,
     holders: SmallVec<[(TransactionId, LockMode); 1]>,
     queue: VecDeque<QueuedRequest>,
@@ -110,8 +110,9 @@ impl Lock {
         self.holders.retain(|(holder, _)| *holder != transaction);
     }
 
-    /// Enqueues a request and prepares the transaction's waker. An upgrade request of a holder is
-    /// put at the front, because the holder blocks the other requests.
+    /// Enqueues a request and prepares the transaction's waker. The request of a transaction that
+    /// holds the lock, or a row range that contains the row, is put at the front (`is_upgrade`),
+    /// because that transaction blocks the other requests.
     pub(super) fn enqueue(
         &mut self,
         row: &RowName<'_>,
@@ -159,8 +160,8 @@ impl Lock {
     }
 
     /// The transactions that block a queued transaction: conflicting holders and
-    /// row ranges, and the nearest transaction ahead of it for which `counts`
-    /// returns true (which in turn waits for those ahead of it).
+    /// row ranges and, of the transactions ahead of it for which `counts` returns
+    /// true, the last (which in turn waits for those ahead of it).
     pub(super) fn blockers(
         &self,
         transaction: TransactionId,
@@ -192,7 +193,7 @@ impl Lock {
     }
 
     /// All transactions that a queued transaction may have to wait for: every
-    /// holder and every request ahead of it, in any mode.
+    /// holder and every request ahead of it, in any mode, and conflicting row ranges.
     pub(super) fn ahead_of(&self, transaction: TransactionId) -> Blockers {
         let holders = self.holders.iter().map(|(holder, _)| *holder);
         let queue = self.queue.iter().map(|request| request.transaction.id());

@@ -16,8 +16,8 @@
 //!    transactions keep their existing locks and writes.
 //! 2. Release the row locks one by one, except those that a request waits for.
 //!
-//! The row locks of an index are retained if they are few, or if the row range would conflict with a
-//! range of another transaction.
+//! The row locks of an index are retained if they are few, or if the row range would conflict with
+//! a range of another transaction.
 //!
 //! Lock order: escalation never holds a shard of row locks and the state of an index's range locks
 //! at the same time.
@@ -38,7 +38,7 @@ use teak_base::bytes::key_successor;
 /// Minimum number of row locks in an index that are replaced by a row range.
 const ROW_LOCKS_MIN: usize = 4;
 
-/// If the limit of lock memory is below this, in bytes, one shard has too few locks for an estimate.
+/// If the limit of lock memory in bytes is below this, a shard has too few locks for an estimate.
 const EXACT_BELOW_BYTES: u64 = 1 << 20;
 
 /// A transaction's row locks in one index, and the range that covers them.

@@ -114,8 +114,8 @@ impl TransactionSystem {
     }
 
     /// Releases the lock of a row that the transaction has written, however often it was acquired:
-    /// the newest version is an implicit lock. A lock acquired before the last savepoint is retained,
-    /// because a rollback to the savepoint undoes the write but must not release the lock.
+    /// the newest version is an implicit lock. A lock acquired before the last savepoint is
+    /// retained, because a rollback to the savepoint undoes the write but must not release the lock.
     pub fn unlock_written(&self, transaction: &mut Transaction, lock: LockId) {
         if transaction.held.is_empty() {
             return;
@@ -148,7 +148,7 @@ impl TransactionSystem {
     ) -> Result<(), WaitError> {
         self.admit_lock(transaction, LockId::new(ranges.file(), low))?;
         let (is_first, resized) = if timeout.is_zero() {
-            // Range locks conflict only with writes, so a request without a timeout ignores the
+            // Range locks conflict only with writes, so a request that does not wait ignores the
             // queue instead of failing.
             ranges.add(transaction.id(), kind, low, high)
         } else {

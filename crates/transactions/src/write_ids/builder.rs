@@ -11,7 +11,7 @@ use std::sync::Arc;
 const ABORTED_MAX: usize = 512;
 /// Maximum number of other exceptions in a piece.
 const OTHERS_MAX: usize = 128;
-/// Maximum runs of a chunk that is stored as runs. A chunk with more is stored by id.
+/// Maximum number of runs of a chunk that is stored as runs. A chunk with more is stored by id.
 const CHUNK_RUNS_MAX: usize = (CHUNK_IDS / 16) as usize + 1;
 /// Maximum number of different statuses in a packed chunk.
 const PALETTE_MAX: usize = 64;
@@ -34,7 +34,7 @@ struct OpenPiece {
     base: Option<u64>,
     aborted: Vec<Span>,
     others: Vec<(Span, u64)>,
-    /// The last of `others` may be extended to here: only aborted ids follow it.
+    /// The last of `others` may be extended up to this id: only aborted ids are in between.
     others_end: u64,
 }
 
@@ -120,7 +120,7 @@ impl OpenPiece {
 }
 
 impl PieceBuilder {
-    /// Adds a run that begins where the one before ended.
+    /// Adds a run that begins where the previous one ended.
     pub(super) fn push(&mut self, run: Run) {
         let open = self.open.get_or_insert_with(|| OpenPiece::new(run.first));
         if open.add(run) {

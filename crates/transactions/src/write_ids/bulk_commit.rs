@@ -1,16 +1,16 @@
-//! The commit of many ids at the same moment, without a lock that other commits
-//! need:
+//! The commit of many ids at the same moment. Other commits do not wait while the
+//! status of each id is set:
 //! 1. Record the transaction and its commit sequence here. From now on a reader
-//!    that finds an id active for the transaction takes it as committed.
+//!    that finds an id active for the transaction treats it as committed.
 //! 2. The caller makes the sequence visible to readers.
 //! 3. Set the status of each id.
 //! 4. Remove the record.
 //!
 //! A reader that finds an id active, and no record of the transaction, reads the
-//! id's status again, because the record may have been removed between.
+//! id's status again, because the record may have been removed in the meantime.
 //!
-//! There are a few places for records, so a commit of millions of ids does not
-//! delay others. A commit that finds all of them taken waits for one.
+//! There are several places for records, so a commit of millions of ids does not
+//! delay other such commits. A commit that finds all places taken waits for one.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
@@ -42,7 +42,7 @@ pub(super) struct TakenPlace<'a> {
 }
 
 impl BulkCommit {
-    /// Takes a free place, or waits for one. `transaction` selects it.
+    /// Takes a free place, or waits for one. `transaction` selects the place that is tried first.
     pub(super) fn take_place(&self, transaction: TransactionId) -> TakenPlace<'_> {
         let first = usize::try_from(transaction.0 % PLACES as u64).unwrap_or(0);
         let (before, after) = self.places.split_at(first);
@@ -77,7 +77,7 @@ impl Place {
             return None;
         }
         let sequence = CommitSequence(self.sequence.load(Ordering::SeqCst));
-        // A later commit clears the transaction before it sets its sequence.
+        // The transaction is cleared before a later commit sets its sequence.
         is_recorded().then_some(sequence)
     }
 }

@@ -9,7 +9,7 @@
 //!    ends. Adjacent pieces that can be one are joined.
 //! 3. The settled watermark advances over ids that are aborted, or visible to
 //!    every snapshot.
-//! 4. `forget_aborted` removes the aborted ids that no run contains any more.
+//! 4. `forget_aborted` removes the aborted ids that no index contains any more.
 //!
 //! Each step is short, and locks the table only against other changes of the
 //! directory. The thread that allocates the first id of a chunk runs one step, so
@@ -29,10 +29,10 @@ use teak_base::{CommitSequence, WriteId, WriteIdRanges};
 /// while their ids are in these chunks.
 const CHUNKS_KEPT: usize = if cfg!(feature = "schedules") { 1 } else { 4 };
 
-/// Chunks that one step replaces.
+/// Maximum number of chunks that one step replaces.
 const STEP_CHUNKS: usize = 4;
 
-/// Limit of the statuses and pieces that one step reads.
+/// A step reads pieces until their total [`Piece::cost`] reaches this.
 const STEP_COST: u64 = 1 << 14;
 
 /// Maximum number of steps in one call of `prune`.
@@ -132,8 +132,8 @@ impl WriteIdTable {
         }
     }
 
-    /// Publishes a directory with other pieces in place of those of `range`. The
-    /// caller holds the lock.
+    /// Publishes a directory with `replacements` in place of the pieces of `range`.
+    /// The caller must have locked the table.
     pub(super) fn replace_pieces(
         &self,
         old: &Directory,
@@ -168,8 +168,9 @@ impl WriteIdTable {
         WriteId(settled)
     }
 
-    /// Removes aborted ids below `oldest_kept`, except those in `kept`. No run or
-    /// memtable contains them any more, and no live reader can find them.
+    /// Removes aborted ids below `oldest_kept` and the settled watermark, except those
+    /// in `kept`: their status becomes settled. The caller ensures that no index
+    /// contains them any more and that no live reader can find them.
     pub fn forget_aborted(&self, oldest_kept: WriteId, kept: &WriteIdRanges) {
         let limit = oldest_kept.0.min(self.settled_below().0);
         let mut begin = 0;
@@ -265,7 +266,7 @@ fn joined(runs: Vec<Run>) -> Vec<Run> {
     out
 }
 
-/// Adds the runs of a piece, with one sequence for each gap.
+/// Adds the runs of a piece, with one commit sequence for each gap between snapshots.
 fn push_simplified(builder: &mut PieceBuilder, entry: &Entry, end: u64, gaps: &SnapshotGaps<'_>) {
     let mut runs = Vec::new();
     entry.piece.runs(entry.first, end, &mut |run| {
@@ -281,8 +282,8 @@ fn push_simplified(builder: &mut PieceBuilder, entry: &Entry, end: u64, gaps: &S
     }
 }
 
-/// Whether some commits of the pieces can get another sequence, or two of the
-/// pieces can be one.
+/// Whether compaction changes the sequence of a commit in the pieces, or can join two
+/// of them.
 fn can_shrink(window: &[Entry], gaps: &SnapshotGaps<'_>) -> bool {
     let changes = |word| gaps.simplify(word) != word;
     window.iter().any(|entry| entry.piece.any_word(changes))

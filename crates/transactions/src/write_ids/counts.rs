@@ -10,17 +10,17 @@ use teak_base::WriteId;
 /// What the table of write ids contains.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteIdCounts {
-    /// Ids from the settled watermark on.
+    /// Number of ids from the settled watermark on.
     pub unsettled: u64,
     /// The settled watermark.
     pub settled_below: WriteId,
     /// Chunks of ids that have a slot each.
     pub whole_chunks: u64,
-    /// Pieces that replace chunks.
+    /// Pieces that do not store a slot for each id.
     pub pieces: u64,
     /// Aborted ids that some index may contain.
     pub aborted: u64,
-    /// Ranges of these ids, without those among the newest ids.
+    /// Ranges of these ids, see [`WriteIdTable::aborted_ranges`].
     pub aborted_ranges: u64,
     /// Memory in bytes.
     pub bytes: u64,
@@ -72,7 +72,7 @@ impl WriteIdTable {
         self.directory.load().totals.aborted_ranges
     }
 
-    /// Ranges of ids that were aborted since the table was created.
+    /// Number of ranges of ids that were aborted since the table was created.
     #[must_use]
     pub fn ranges_aborted(&self) -> u64 {
         self.aborted.load(Ordering::Relaxed)

@@ -51,12 +51,12 @@ impl Directory {
         self.first_chunk * CHUNK_IDS
     }
 
-    /// The first id without a slot.
+    /// The first id after the chunks.
     pub(super) fn chunks_to(&self) -> u64 {
         (self.first_chunk + self.chunks.len() as u64) * CHUNK_IDS
     }
 
-    /// The number of the piece that contains `id`, which is before the chunks.
+    /// The number of the piece that contains `id`, which must be before the chunks.
     pub(super) fn piece_of(&self, id: u64) -> usize {
         let after = self.pieces.partition_point(|entry| entry.first <= id);
         after.saturating_sub(1)
@@ -75,7 +75,7 @@ impl Directory {
         chunk.get(usize::try_from(id % CHUNK_IDS).ok()?)
     }
 
-    /// The slot of `id`, if its status is stored by id.
+    /// The slot of `id`, if it is in a chunk.
     #[inline]
     pub(super) fn slot(&self, id: u64) -> Option<&AtomicU64> {
         if id >= self.chunks_from() {

@@ -45,7 +45,7 @@ pub(super) struct Uniform {
     pub(super) base: u64,
     /// The aborted ids, ascending.
     pub(super) aborted: Box<[Span]>,
-    /// Ids of another status, ascending, unless they are aborted.
+    /// Ids of other statuses, ascending. Ids that are in `aborted` too are aborted.
     pub(super) others: Box<[(Span, u64)]>,
 }
 

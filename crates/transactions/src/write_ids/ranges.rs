@@ -37,7 +37,7 @@ impl<'a> RangeCursor<'a> {
         self.ranges.first().map_or(0, |range| range.end().0)
     }
 
-    /// Consumes `count` ids, all of the first range.
+    /// Consumes `count` ids. The first range must contain all of them.
     pub(super) fn advance(&mut self, count: u64) {
         self.skip += count;
         if let Some((first, rest)) = self.ranges.split_first()

@@ -1,5 +1,6 @@
 //! The status of one id in 64 bits: a tag in the low bits, and the transaction or
-//! the commit sequence above. Also the rule by which commit sequences become equal.
+//! the commit sequence above. Also the rule by which compaction replaces commit
+//! sequences by equal ones.
 
 use teak_base::{CommitSequence, TransactionId, WriteStatus};
 
@@ -8,7 +9,7 @@ const TAG: u64 = (1 << TAG_BITS) - 1;
 const ACTIVE: u64 = 1;
 const COMMITTED: u64 = 2;
 
-/// The id was allocated, or skipped, and its status was not stored.
+/// No status has been stored: the id is not allocated, is being allocated, or was skipped.
 pub(super) const UNKNOWN: u64 = 0;
 pub(super) const ABORTED: u64 = 3;
 /// Committed, and visible to every snapshot.
@@ -47,8 +48,8 @@ pub(super) struct SnapshotGaps<'a>(pub(super) &'a [CommitSequence]);
 
 impl SnapshotGaps<'_> {
     /// Returns the same status for all commits of a gap: the sequence of the snapshot at its end,
-    /// or [`SETTLED`] before the oldest snapshot. A commit after the newest sequence of the list
-    /// keeps its own: snapshots that are not in the list may divide what follows.
+    /// or [`SETTLED`] up to the oldest snapshot. A commit after the newest sequence of the list
+    /// keeps its sequence, because later snapshots may divide the commits after the list.
     #[inline]
     pub(super) fn simplify(&self, word: u64) -> u64 {
         if !is_committed(word) || word == SETTLED {

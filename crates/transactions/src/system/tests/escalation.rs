@@ -166,7 +166,8 @@ fn row_ranges_that_would_conflict_are_not_added() {
         lock_numbers(&system, &index, &mut b, n + 1..n + 2, LockMode::Exclusive).unwrap();
     }
     system.set_lock_bytes_max(32 * LOCK_BYTES);
-    // The first requester gets its row range. The other one keeps its locks and exceeds the limit.
+    // The first requester gets its row range, but the other locks still exceed the limit. The
+    // second one keeps its locks.
     lock_numbers(&system, &index, &mut a, 200..201, LockMode::Exclusive).unwrap_err();
     assert_eq!(a.locks_held(), 0);
     lock_numbers(&system, &index, &mut b, 300..301, LockMode::Exclusive).unwrap_err();

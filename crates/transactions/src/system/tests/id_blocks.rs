@@ -1,4 +1,4 @@
-//! Tests of the write ids of transactions of many statements.
+//! Tests of the write ids of transactions with many statements.
 
 use super::*;
 use teak_base::CommitSequence;
@@ -9,7 +9,7 @@ fn statement(system: &TransactionSystem, transaction: &mut Transaction) -> Write
     system.write_id(transaction)
 }
 
-/// The highest number of ranges of a transaction with so many statements.
+/// Upper limit of the number of ranges of a transaction with this many statements.
 fn ranges_max(statements: u64) -> u64 {
     // Blocks of one id, blocks that grow by 1/64 each, and blocks of 4096 ids.
     64 * 2 + 64 * 9 + statements / 4096
@@ -42,7 +42,7 @@ fn alternating_statements_take_few_ranges() {
         WriteStatus::Committed(_)
     ));
     assert_eq!(system.ids().status(last.1), WriteStatus::Aborted);
-    // Ids that no statement took have ended, too.
+    // The reserved ids that no statement took are not active either.
     let next = system.ids().next();
     assert!(system.ids().active_below(next).is_empty());
     assert_eq!(system.prune(), next);
@@ -78,7 +78,7 @@ fn reserved_ids_outlive_a_savepoint_rollback() {
         assert!(a.write_ids().contains(*id));
     }
     assert!(undone.iter().all(|id| !a.write_ids().contains(*id)));
-    // All writes are undone, so only ids that no write has are left.
+    // All writes are undone, so only reserved ids that no write has taken are left.
     system.rollback_to(&mut b, Savepoint(0));
     assert!(!b.has_writes());
     let committed = system.counts().committed;
@@ -115,7 +115,7 @@ fn a_list_that_rollbacks_divide_counts_as_lock_memory() {
     let ranges = a.write_ids().ranges().len() as u64;
     assert!(ranges * 16 <= BYTES_MAX + (32 << 10), "{ranges} ranges");
     assert_eq!(a.handle().lock_bytes(), system.lock_bytes());
-    // Others that write little continue.
+    // A transaction with few write ids can still write.
     let mut b = system.begin();
     statement(&system, &mut b);
     system.admit_write(&mut b).unwrap();

@@ -81,7 +81,7 @@ fn later_range_requests_wait_for_a_blocked_write() {
         wait_until_waiting(system, 1);
 
         // The queue does not affect requests for other keys, requests of the transaction that
-        // blocks the write, and requests without a timeout.
+        // blocks the write, or requests that do not wait.
         let mut elsewhere = system.begin();
         lock_gap(system, &mut elsewhere, index, ("d0", "z"), LONG).unwrap();
         lock_gap(system, &mut elsewhere, index, ("a", "d"), LONG).unwrap();

@@ -1,4 +1,4 @@
-//! The table against a plain list of statuses, for all live snapshots.
+//! Compares the table with a plain list of statuses, for all live snapshots.
 
 use super::*;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A transaction allocates ids. If there is a second one, they alternate.
+    /// A transaction allocates ids. If a second transaction is given, the two alternate.
     Write(u64, Option<u64>, u64),
     Commit(u64),
     CommitInBulk(u64),
@@ -17,7 +17,8 @@ enum Step {
     Release(usize),
     Prune,
     Compact,
-    /// Forgets aborted ids below one, except some from another one on.
+    /// `Forget(below, first, count)`: forgets aborted ids below `below`, except `count` ids from
+    /// `first` on.
     Forget(u64, u64, u64),
 }
 
@@ -42,7 +43,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 struct Model {
     table: WriteIdTable,
-    /// By id; the first is not used.
+    /// By id; id 0 is not used.
     statuses: Vec<WriteStatus>,
     active: BTreeMap<u64, WriteIdRanges>,
     snapshots: Vec<u64>,
@@ -61,14 +62,15 @@ impl Model {
     }
 
     fn write(&mut self, transaction: u64) {
-        // Transaction ids are never used again.
+        // Transaction ids are never reused.
         let owner = TransactionId(transaction + 10 * self.published);
         let ids = self.active.entry(owner.0).or_default();
         ids.push(self.table.allocate(owner));
         self.statuses.push(WriteStatus::Active(owner));
     }
 
-    /// The oldest transaction of a session.
+    /// Removes the oldest active transaction of a session. The session is the last digit of the
+    /// transaction's id.
     fn take(&mut self, session: u64) -> Option<(TransactionId, WriteIdRanges)> {
         let owners = self.active.keys().copied();
         let owner = owners.into_iter().find(|owner| owner % 10 == session)?;
@@ -112,7 +114,7 @@ impl Model {
                     self.set(&ids, WriteStatus::Committed(sequence));
                     self.table.commit_in_bulk(ids.ranges(), owner, |begin| {
                         begin(sequence);
-                        // Pieces are built of ids that are being committed.
+                        // Builds pieces of ids that are being committed.
                         self.table.prune(&live);
                         self.check();
                         sequence

@@ -115,7 +115,8 @@ impl TransactionSystem {
 
     /// Releases the lock of a row that the transaction has written, however often it was acquired:
     /// the newest version is an implicit lock. A lock acquired before the last savepoint is
-    /// retained, because a rollback to the savepoint undoes the write but must not release the lock.
+    /// retained, because a rollback to the savepoint undoes the write but must not release the
+    /// lock.
     pub fn unlock_written(&self, transaction: &mut Transaction, lock: LockId) {
         if transaction.held.is_empty() {
             return;

@@ -1,5 +1,5 @@
 //! The space of a file as a checkpoint records it. Computed from a captured copy
-//! of the allocation state, without any lock.
+//! of the allocation state, so no lock is held.
 
 use crate::extents::{Extent, ExtentSet, coalesce};
 
@@ -26,7 +26,7 @@ impl Capture {
         }
     }
 
-    /// Everything that is not live, by offset.
+    /// Everything that is not live, ordered by offset.
     pub fn not_live(&self) -> impl Iterator<Item = Extent> + '_ {
         self.not_live.iter()
     }
@@ -59,8 +59,8 @@ impl Capture {
         }
     }
 
-    /// What the last durable checkpoint did not contain, by offset, with the
-    /// space map of this one.
+    /// The live space that no earlier capture contained, and the space map `map`,
+    /// ordered by offset.
     pub fn new_extents(&self, map: &[Extent]) -> Vec<Extent> {
         let extents = self.fresh.iter().chain(map.iter().copied()).collect();
         let joined = coalesce(extents);
@@ -68,8 +68,8 @@ impl Capture {
         joined.unwrap_or_default()
     }
 
-    /// The holes that the checkpoint records, by offset, and one past its last
-    /// live byte. `map` is the space of its space map.
+    /// The holes that the checkpoint records, ordered by offset, and one past its
+    /// last live byte. `map` is the space of its space map.
     pub fn holes(&mut self, map: &[Extent]) -> (Vec<Extent>, u64) {
         let mut map: Vec<Extent> = map.to_vec();
         map.sort_unstable();

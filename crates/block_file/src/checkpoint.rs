@@ -1,24 +1,24 @@
 //! Checkpoints: from the captured state to the durable superblock.
 //!
 //! 1. Begin: wait for the checkpoint in progress, if there is one.
-//! 2. Capture: copy the state of the space, in time that does not depend on the
-//!    number of holes. All other steps take no lock for long.
+//! 2. Capture: copy the state of the space, under the lock of the state; the lists
+//!    of holes are shared. The other steps hold this lock only briefly at a time.
 //! 3. The caller writes and publishes the blocks that the captured root lacks.
 //! 4. Reserve space for the space map, and write it.
-//! 5. If the blocks that no durable checkpoint contains are many or not known, or
-//!    if the durable superblock may be in either slot: sync. In the last case, write
-//!    it again before that.
+//! 5. Sync, if the blocks that no durable checkpoint contains are not known or too
+//!    many to be listed, or if it is not known in which slot the superblock is
+//!    durable. In the last case, first write that superblock again.
 //! 6. Write the superblock into the slot that does not hold the durable one. If
 //!    step 5 did not sync, it lists the new blocks with a checksum, and a reader
 //!    that finds them incomplete uses the other slot.
 //! 7. Sync: the new superblock is durable, and so are the blocks.
-//! 8. Free the old space map and the blocks that waited for this checkpoint.
+//! 8. Free the old space map and the freed blocks that only older checkpoints need.
 //! 9. Write the superblock into the other slot too, unsynced: the next sync
 //!    makes it durable. So after damage of a single slot, a reader never uses
 //!    an older state, whose blocks may have been overwritten.
-//! 10. Truncate a free tail.
+//! 10. Truncate a free tail, unless it is short.
 //!
-//! A failure before step 6 has no effect. After a failure in step 6 or 7 it is
+//! A failure before step 6 does not change the durable state. After a failure in step 6 or 7 it is
 //! unknown which superblock is on disk, so the space of both is retained until
 //! a later checkpoint succeeds; that one writes the same slot again, with a
 //! higher generation. Failures in steps 9 and 10 have no effect and are not
@@ -36,7 +36,8 @@ use crate::writer::WrittenBlocks;
 use std::sync::Arc;
 use teak_base::StorageResult;
 
-/// Minimum size of a free tail to truncate. For less, growing the file again would cost more.
+/// Minimum size of a free tail that is truncated. For a shorter one, growing the file again would
+/// cost more than its space is worth.
 fn tail_bytes_min(end: u64) -> u64 {
     (end / 32).clamp(4 * 1024, 64 * 1024)
 }
@@ -58,8 +59,8 @@ pub struct CheckpointTurn {
     shared: Arc<SharedFile>,
 }
 
-/// A captured state that is not yet on disk. Dropping it cancels the checkpoint,
-/// unless it is committed, and ends its turn.
+/// A captured state that is not yet on disk. Dropping it ends its turn, and cancels
+/// the checkpoint unless its superblock may have been written.
 #[derive(Debug)]
 pub struct PreparedCheckpoint {
     turn: CheckpointTurn,
@@ -67,7 +68,7 @@ pub struct PreparedCheckpoint {
     slot: SuperblockSlot,
     generation: u64,
     capture: Capture,
-    /// Whether the superblock may list the new blocks.
+    /// Whether the superblock may list the new blocks, so that they need no earlier sync.
     may_list_new_blocks: bool,
     /// The space reserved for the space map.
     map: Vec<Extent>,
@@ -139,7 +140,7 @@ impl PreparedCheckpoint {
     /// # Errors
     /// `TooLarge` for a payload over [`crate::PAYLOAD_BYTES_MAX`]; `NoSpace`,
     /// `Io`, `Poisoned`, `Corrupt`. The older checkpoint remains valid: a crash
-    /// leaves either it or this one, and its space is not reused.
+    /// leaves either it or this one, and the space of neither is reused.
     ///
     /// # Panics
     /// When it was called before.

@@ -12,11 +12,11 @@ use teak_disk::{Disk, DiskFile};
 
 impl BlockFile {
     /// Opens a file for reading although parts of it are damaged. Returns the
-    /// payload of its newest checkpoint whose blocks are on the disk, or of the
-    /// newest one if there is none. Prefers checkpoints from `generation_min` on, which
-    /// is known to have been durable. If there is no such one, or if the disk does not
-    /// read one of the superblocks, which may be newer, also returns why. Writes
-    /// nothing; checkpoints of the file fail.
+    /// payload of the newest checkpoint whose listed new blocks are intact, or of the
+    /// newest checkpoint if there is none. Uses checkpoints before `generation_min`,
+    /// which is known to have been durable, only if there are no others. Also returns
+    /// an error if it uses such an older checkpoint, or if one superblock, which may be
+    /// the newest, cannot be read. Writes nothing; checkpoints of the file fail.
     ///
     /// # Errors
     /// `Corrupt` when no superblock is valid, or the file is not the `expected`
@@ -57,7 +57,7 @@ impl BlockFile {
 
 type BothSuperblocks = [StorageResult<SuperblockInfo>; 2];
 
-/// Replaces a slot that the disk does not read by the other one, if that is valid.
+/// Replaces a slot that cannot be read by the other one, if that is valid. Also returns the error.
 fn without_unreadable(both: BothSuperblocks) -> (BothSuperblocks, Option<StorageError>) {
     match both {
         [Ok(one), Err(cause @ StorageError::Io { .. })]

@@ -1,6 +1,6 @@
 //! An ordered map of extents in chunks. A clone shares all chunks, and a change
-//! copies the chunk that it touches, so a checkpoint captures the map of a file
-//! with a million holes in microseconds.
+//! copies the chunk that it touches, so a checkpoint that captures the map of a
+//! file with many holes copies one pointer for each chunk.
 
 use crate::extent::Extent;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub(crate) struct ExtentMap {
 }
 
 impl ExtentMap {
-    /// The extents by offset.
+    /// The extents, ordered by offset.
     pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
         self.chunks.values().flat_map(|chunk| chunk.iter().copied())
     }
@@ -92,7 +92,7 @@ impl ExtentMap {
         }
     }
 
-    /// Joins a small chunk with the one after it, unless the result is large.
+    /// Joins a small chunk with the next one, unless more than half of the maximum would result.
     fn join_next(&mut self, key: u64, length: usize) {
         let mut after = self.chunks.range(key..).skip(1);
         let Some((&next, _)) = after

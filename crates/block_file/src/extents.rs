@@ -4,7 +4,7 @@ use crate::extent_map::ExtentMap;
 
 pub(crate) use crate::extent::Extent;
 
-/// Error: the range overlaps the set.
+/// Error: the range overlaps the set or is empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Overlap;
 
@@ -19,8 +19,8 @@ pub(crate) struct Joined {
     pub whole: Extent,
 }
 
-/// A set of byte ranges; adjacent ranges form one extent. A clone shares its
-/// memory until one of the two is changed.
+/// A set of byte ranges; adjacent ranges form one extent. A clone shares the
+/// memory of the extents; a change of one set copies only the chunk that it changes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExtentSet {
     by_offset: ExtentMap,
@@ -33,7 +33,7 @@ impl ExtentSet {
         self.bytes
     }
 
-    /// The extents by offset.
+    /// The extents, ordered by offset.
     pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
         self.by_offset.iter()
     }

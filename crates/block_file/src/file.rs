@@ -21,7 +21,7 @@ use teak_base::{FileId, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
 
 /// One open index file. Clones are handles of the same file. All functions may
-/// be called from many threads concurrently; reads take no lock.
+/// be called from many threads concurrently; reads do not lock the state of the file.
 #[derive(Clone, Debug)]
 pub struct BlockFile {
     shared: Arc<SharedFile>,
@@ -33,7 +33,7 @@ impl BlockFile {
     ///
     /// # Errors
     /// `AlreadyExists`, `NoSpace`, `Io`; `TooLarge` for a payload over
-    /// [`crate::PAYLOAD_BYTES_MAX`]. No file remains after an error.
+    /// [`crate::PAYLOAD_BYTES_MAX`]. Removes the new file after an error, if possible.
     pub fn create(
         disk: &Arc<dyn Disk>,
         path: &Path,
@@ -47,7 +47,7 @@ impl BlockFile {
             .try_for_each(|slot| file.write_all_at(&superblock, slot.offset()))
             .and_then(|()| file.sync());
         if let Err(error) = written {
-            // Ignores this error and returns the first one. Recovery removes a remaining file.
+            // Ignores an error here and returns the first one. Recovery removes a remaining file.
             let _ = disk.remove(path);
             return Err(error);
         }
@@ -61,8 +61,8 @@ impl BlockFile {
     /// Opens a file in the state of its last checkpoint and returns that
     /// checkpoint's payload.
     ///
-    /// Makes the superblock durable first: an earlier process may have written it without a sync,
-    /// and space may be reused only if the superblock is durable.
+    /// Makes the superblock durable first, unless both slots have it: an earlier process may have
+    /// written it without a sync, and space may be reused only if the superblock is durable.
     ///
     /// # Errors
     /// `Corrupt` when superblocks, space map or length are not valid, or the file
@@ -81,7 +81,7 @@ impl BlockFile {
     /// file that has only such a state is not changed.
     ///
     /// # Errors
-    /// Also `Corrupt` for a file whose last valid checkpoint is older.
+    /// Those of [`BlockFile::open`]; `Corrupt` also if the last valid checkpoint is older.
     pub fn open_not_before(
         disk: &Arc<dyn Disk>,
         path: &Path,
@@ -99,8 +99,8 @@ impl BlockFile {
     ) -> StorageResult<(Self, Vec<u8>)> {
         let file = disk.open(path)?;
         let both = read_both(&*file);
-        // The second copy is written after the first is durable. If they are equal,
-        // any of the two may be the first.
+        // A superblock is copied to the other slot after it is durable. So if both slots are
+        // equal, one of them is durable, but it is not known which.
         let settled = matches!(&both, [Ok(first), Ok(second)] if first == second);
         let found = valid(path, both)?;
         let generation = found.first().map_or(0, |(_, newest)| newest.generation);
@@ -159,7 +159,7 @@ impl BlockFile {
         self.shared.file.path()
     }
 
-    /// Reads, verifies and decompresses one block. The caller must prevent the reuse of the block
+    /// Reads, verifies and decompresses one block. The caller must prevent the reuse of its space
     /// during the call, for example with a [`Pin`].
     ///
     /// # Errors
@@ -178,14 +178,14 @@ impl BlockFile {
     }
 
     /// Starts writing a sequence of blocks. `expected_bytes`, an estimate of the
-    /// stored bytes, sizes the first reservation.
+    /// stored bytes, determines how much space is reserved at a time.
     #[must_use]
     pub fn writer(&self, expected_bytes: u64) -> BlockWriter {
         BlockWriter::new(Arc::clone(&self.shared), expected_bytes)
     }
 
     /// Starts moving blocks to holes before `limit`. `expected_bytes`, the
-    /// stored bytes of the blocks, sizes the reservations.
+    /// stored bytes of the blocks, determines how much space is reserved at a time.
     #[must_use]
     pub fn mover(&self, limit: u64, expected_bytes: u64) -> BlockMover {
         BlockMover::new(Arc::clone(&self.shared), limit, expected_bytes)
@@ -214,8 +214,7 @@ impl BlockFile {
         Pin::new(Arc::clone(&self.shared))
     }
 
-    /// Waits for the checkpoint of this file that is in progress, if there is
-    /// one, and for the caller's turn to make the next.
+    /// Waits until no checkpoint of this file is in progress, and begins one.
     #[must_use]
     pub fn begin_checkpoint(&self) -> CheckpointTurn {
         CheckpointTurn::new(Arc::clone(&self.shared))
@@ -273,10 +272,10 @@ impl BlockFile {
     }
 }
 
-/// Chooses the newest of the superblocks whose blocks are complete, and makes it
-/// durable. It may exist only in the operating system's cache, and so may the
-/// blocks that it lists: the sync after them may have failed. They are written
-/// again to be synced.
+/// Chooses the newest of the superblocks whose listed blocks are complete, and makes
+/// it durable. The superblock and the blocks that it lists may exist only in the
+/// operating system's cache, because their sync may have failed. So they are written
+/// again and synced. The superblock also overwrites newer ones that are incomplete.
 fn settle(
     file: &dyn DiskFile,
     found: Vec<(SuperblockSlot, SuperblockInfo)>,

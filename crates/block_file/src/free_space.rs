@@ -1,6 +1,6 @@
 //! Free extents that can be allocated now, indexed by offset and by size.
 //!
-//! The lowest extent of at least some size is found through classes of sizes,
+//! The lowest extent of at least a given size is found through classes of sizes,
 //! one for each power of two: every extent of a higher class is large enough, so
 //! only the class of the size itself is searched, and only for a few steps.
 //!
@@ -45,7 +45,7 @@ impl FreeSpace {
         self.extents.bytes()
     }
 
-    /// The free extents by offset.
+    /// The free extents, ordered by offset.
     #[cfg(test)]
     pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
         self.extents.iter()

@@ -1,6 +1,6 @@
 //! Sizes and offsets of the file format.
 
-/// Blocks begin at multiples of this many bytes and own whole units.
+/// Blocks begin at multiples of this many bytes, and their space is rounded up to such a multiple.
 pub const BLOCK_UNIT_BYTES: u64 = 128;
 
 /// The first byte that blocks may use; the superblocks are before it.

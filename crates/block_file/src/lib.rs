@@ -1,9 +1,9 @@
 //! One index file: two superblocks, free space, checksummed compressed blocks,
 //! and the versions and pins that decide when space can be reused.
 //!
-//! This crate does not interpret keys, pages or trees: a block is bytes of a
-//! kind, and the superblock has a payload that only the tree understands. It
-//! starts no threads.
+//! This crate does not interpret keys, pages or trees: a block is a sequence of bytes
+//! and a kind, and the superblock has a payload that only the tree understands. The
+//! crate starts no threads.
 //!
 //! The lifecycle of a block:
 //! 1. A [`BlockWriter`] allocates space and writes the block; nothing refers to
@@ -12,16 +12,16 @@
 //! 3. A later `publish` frees it: newer roots do not refer to it.
 //! 4. Its space is reused when no [`Pin`] and no checkpoint that may be on disk
 //!    is of a version between steps 2 and 3. A block that is freed before any
-//!    checkpoint captures it is thus reused without one, and a pin never retains
-//!    blocks that were published after it was taken.
+//!    checkpoint captures it does not need a checkpoint to be reused, and a pin never
+//!    retains blocks that were published after it was taken.
 //!
 //! A [`BlockMover`] copies live blocks to holes near the start of the file, so
 //! that the end can be truncated: the copies are published, and the old places
-//! are freed, like any others.
+//! are freed, like any other blocks.
 //!
 //! Invariant: space is never overwritten while the last durable superblock, a
-//! pin, or the current root refers to it. So a crash between any two steps
-//! leaves the previous checkpoint intact.
+//! newer superblock that may be on disk, a pin, or the current root refers to it.
+//! So a crash at any point leaves the last durable checkpoint intact.
 //!
 //! The byte format is in `docs/design/format.md`, section "Index file".
 

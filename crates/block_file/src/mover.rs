@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::StorageResult;
 
-/// Copies blocks to holes before a limit. Dropping it frees their space.
+/// Copies blocks to holes before a limit. Dropping it frees the space of the copies.
 #[derive(Debug)]
 pub struct BlockMover {
     writer: BlockWriter,
@@ -30,7 +30,7 @@ impl BlockMover {
     }
 
     /// Reserves contiguous space for a block of at most `bytes` that is written next. Returns false
-    /// when there is no such hole.
+    /// when there is no space for it before the limit.
     ///
     /// # Errors
     /// `NoSpace`, `Io`.

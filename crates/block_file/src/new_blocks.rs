@@ -12,11 +12,11 @@ use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::checksum::checksum;
 use teak_disk::DiskFile;
 
-/// Maximum number of extents in a superblock.
+/// Maximum number of extents that a superblock lists.
 const EXTENTS_MAX: usize = 59;
 
-/// Maximum size of the blocks. Both the checkpoint and a reader after a crash
-/// read them.
+/// Maximum total size of the listed blocks, because both the checkpoint and a
+/// reader after a crash read them.
 const BYTES_MAX: u64 = 1024 * 1024;
 
 /// Bytes in the superblock: checksum, number of extents, reserved, extents.
@@ -27,7 +27,7 @@ pub(crate) const ENCODED_BYTES: usize = 8 + 4 + 4 + EXTENTS_MAX * 16;
 pub(crate) struct NewBlocks {
     /// Checksum of the bytes of all extents.
     pub checksum: u64,
-    /// By offset.
+    /// Ordered by offset.
     pub extents: Vec<Extent>,
 }
 
@@ -46,9 +46,9 @@ impl NewBlocks {
         Ok(Some(Self { checksum, extents }))
     }
 
-    /// Writes the blocks again, to be synced, if they are on the disk as
-    /// described; false if not. (A sync that failed may have left them in the
-    /// operating system's cache only.)
+    /// Writes the blocks again, for a sync by the caller, if the file has them as
+    /// described; returns false if not. (A sync that failed may have left them in
+    /// the operating system's cache only.)
     ///
     /// # Errors
     /// `Io`, `NoSpace`.
@@ -97,7 +97,7 @@ impl NewBlocks {
         out.resize(end, 0);
     }
 
-    /// Decodes [`ENCODED_BYTES`] bytes. All extents are before `end`.
+    /// Decodes [`ENCODED_BYTES`] bytes. No extent may reach beyond `end`.
     pub fn decode(take: &mut Take<'_>, end: u64) -> Result<Option<Self>, Malformed> {
         let mut take = Take::new(take.take(ENCODED_BYTES)?);
         let checksum = take.u64()?;

@@ -1,4 +1,4 @@
-//! A change of the root: its written blocks become live, freed ones pending.
+//! A change of the root: written blocks become live, and freed ones pending or free.
 
 use crate::address::BlockAddress;
 use crate::extents::{Extent, coalesce};

@@ -9,7 +9,7 @@ use teak_base::pool::Pool;
 use teak_base::{FileId, StorageError, StorageResult};
 use teak_disk::DiskFile;
 
-/// Maximum size of a read buffer that is used again.
+/// Maximum capacity of a read buffer that is put back into the pool.
 const SCRATCH_BYTES_MAX: usize = 256 * 1024;
 
 static SCRATCH: Pool<Vec<u8>> = Pool::new();
@@ -42,11 +42,11 @@ pub(crate) fn read_block(
 }
 
 /// Reads and verifies one block, and appends its bytes, header included, to
-/// `out`. Returns what the header says and the length of the raw bytes.
+/// `out`. Returns the description in the header and the length of the raw bytes.
 ///
 /// # Errors
 /// `Corrupt` when the address has no valid block of that kind; `Io`. `out` may
-/// then have more bytes, too.
+/// have grown even then.
 pub(crate) fn read_stored(
     file: &dyn DiskFile,
     id: FileId,
@@ -64,7 +64,7 @@ pub(crate) fn read_stored(
     Ok((stored.description, stored.raw_bytes))
 }
 
-/// Checks, before memory is allocated for a block, that it can be there.
+/// Checks, before memory is allocated for a block, that a block can have this address.
 fn check_address(file: &dyn DiskFile, file_bytes: u64, address: BlockAddress) -> StorageResult<()> {
     let corrupt = |reason: &str| StorageError::corrupt(file.path(), address.offset, reason);
     let Some(extent) = address.extent() else {

@@ -16,7 +16,7 @@ pub(crate) struct SharedFile {
     pub file: Arc<dyn DiskFile>,
     pub id: FileId,
     pub counters: BlockFileCounters,
-    /// Length of the file, in bytes; an upper bound after a failed write.
+    /// Length of the file, in bytes; an upper bound during a write and after a failed one.
     pub file_bytes: AtomicU64,
     state: Mutex<FileState>,
     checkpoint_ended: Condvar,
@@ -28,8 +28,8 @@ pub(crate) struct FileState {
     pub space: Space,
     /// The slot of the last durable superblock.
     pub durable_slot: SuperblockSlot,
-    /// Whether it is known that the superblock in this slot is durable, and not only its
-    /// copy in the other slot.
+    /// Whether it is known that the superblock in `durable_slot` is durable, and not only
+    /// its copy in the other slot.
     is_slot_durable: bool,
     /// The generation of the last durable superblock.
     pub durable_generation: u64,
@@ -105,8 +105,8 @@ impl SharedFile {
         self.reclaim();
     }
 
-    /// Frees what ended pins and checkpoints have retained. Takes the lock many
-    /// times for a short time: publications wait for it.
+    /// Frees what ended pins and checkpoints have retained. Takes the lock repeatedly,
+    /// each time briefly, because publications need it.
     pub fn reclaim(&self) {
         while self.state.lock().space.reclaim() {}
     }
@@ -157,9 +157,9 @@ impl SharedFile {
         })
     }
 
-    /// Writes the durable superblock again, unless it is known in which slot it is
-    /// durable. After the next sync it is durable in `durable_slot`. A sync that failed
-    /// in an earlier process may have dropped it there, although it is read correctly.
+    /// Writes the superblock in `durable_slot` again, unless it is known to be durable
+    /// there; the next sync makes it durable. A sync that failed in an earlier process
+    /// may have dropped it, although it is read correctly.
     pub fn rewrite_superblock(&self) -> StorageResult<()> {
         let (slot, is_durable) = {
             let state = self.state();
@@ -174,8 +174,8 @@ impl SharedFile {
     }
 
     /// Truncates the file after the last byte in use, if that makes it shorter by
-    /// at least `min_bytes`, which is a function of the new length. Only writers
-    /// that allocate space wait until it is truncated.
+    /// at least `min_bytes`, which is a function of the new length. Only allocations
+    /// of space wait until it is truncated.
     pub fn truncate_free_tail(&self, min_bytes: impl FnOnce(u64) -> u64) {
         let mut state = self.state.lock();
         let end = state.space.end();
@@ -218,7 +218,7 @@ impl FileState {
         }
     }
 
-    /// Lets all later checkpoints fail.
+    /// Makes all later checkpoints fail with this error, or with that of an earlier call.
     pub fn refuse(&mut self, error: StorageError) {
         self.refusal.get_or_insert(error);
     }

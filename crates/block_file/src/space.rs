@@ -7,15 +7,15 @@
 //! - pending: freed, but a pin or a checkpoint may still refer to it;
 //! - free.
 //!
-//! All except the live bytes are `not_live`; a checkpoint records these as
-//! free, because a crash ends all reservations and pins.
+//! All except the live bytes are `not_live`; a checkpoint records these, except
+//! its own space map, as free, because a crash ends all reservations and pins.
 //!
 //! Every publication and every capture increments the version. Space that was
 //! published at version `b` and freed at version `f` is needed by the pins and
-//! checkpoints of the versions from `b` until before `f`, and by no others.
+//! checkpoints of the versions from `b` to `f - 1`, and by no others.
 //!
 //! Allocation uses the lowest hole of a useful size, so that the end of the file
-//! becomes free and is truncated.
+//! becomes free and can be truncated.
 
 mod births;
 mod holders;
@@ -30,16 +30,17 @@ use holders::{FreedSpace, Holders};
 /// Sizes of holes that a request tries, in this order, so that a long sequence of blocks is stored
 /// in few pieces. Each is limited to the range from the request's minimum to its wanted bytes.
 const PIECE_BYTES: [u64; 3] = [1024 * 1024, 512 * 1024, 128 * 1024];
-/// Sizes that are tried next, if the file has more free space than small holes may waste.
+/// Sizes that are tried next, if the free space exceeds both limits below.
 const SMALL_PIECE_BYTES: [u64; 2] = [32 * 1024, 8 * 1024];
-/// Bytes that small holes may waste in a file of any size.
+/// Free bytes up to which small holes are left unused in a file of any size.
 const SMALL_HOLES_BYTES: u64 = 2 * 1024 * 1024;
-/// In a large file, small holes may waste the file's bytes divided by this number.
+/// Small holes are also left unused up to this fraction of the file: its length divided by this
+/// number.
 const SMALL_HOLES_FRACTION: u64 = 32;
 /// Freed extents after which reclaiming pauses, so that the lock is held briefly.
 const RECLAIMED_AT_ONCE: usize = 1000;
 
-/// A freed range was not live: the tree refers to a block twice.
+/// Error: a freed range was not live, so the tree is damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NotLive {
     pub offset: u64,
@@ -49,7 +50,7 @@ pub(crate) struct NotLive {
 pub(crate) struct Space {
     free: FreeSpace,
     not_live: ExtentSet,
-    /// When live space was published.
+    /// The versions at which live space was published.
     births: Births,
     /// Live space that was published since the last capture.
     fresh: ExtentSet,
@@ -97,7 +98,7 @@ impl Space {
         self.holders.pinned_bytes()
     }
 
-    /// Bytes that a pin or a checkpoint needs.
+    /// Freed bytes that a pin or a checkpoint needs.
     pub fn pending_bytes(&self) -> u64 {
         let maps = self.maps_in_doubt.iter().map(|extent| extent.bytes);
         self.holders.pinned_bytes() + self.holders.checkpoint_bytes() + maps.sum::<u64>()
@@ -123,7 +124,8 @@ impl Space {
         }
     }
 
-    /// Like [`Space::allocate`], but only before `limit`, in holes of any size.
+    /// Like [`Space::allocate`], but only before `limit`, in holes of any size; `None` if there is
+    /// no such hole.
     pub fn allocate_below(&mut self, limit: u64, min: u64, wanted: u64) -> Option<Extent> {
         self.reclaim();
         let wanted = wanted.max(min);
@@ -155,7 +157,7 @@ impl Space {
         (hole.bytes >= min).then(|| self.take(hole, wanted))
     }
 
-    /// The lowest hole for a request without a limit.
+    /// A hole for a request, of the first suitable size.
     fn find_hole(&self, min: u64, wanted: u64) -> Option<Extent> {
         let fitting = |sizes: &[u64]| {
             let mut sizes = sizes.iter().map(|bytes| (*bytes).min(wanted).max(min));
@@ -189,7 +191,8 @@ impl Space {
         taken
     }
 
-    /// Frees reserved space that no checkpoint or pin refers to.
+    /// Makes space free that is not live and that no checkpoint or pin refers to. Free space at the
+    /// end is cut off.
     pub fn release(&mut self, extent: Extent) {
         if extent.bytes == 0 {
             return;
@@ -205,7 +208,8 @@ impl Space {
         }
     }
 
-    /// Makes `written` space live and `freed` space pending. `freed` must be coalesced.
+    /// Makes `written` space live, and `freed` space pending, or free if no pin or checkpoint needs
+    /// it. `freed` must be coalesced.
     ///
     /// # Errors
     /// The first freed range that was not live; the others are freed.
@@ -244,7 +248,7 @@ impl Space {
         self.free(freed, version)
     }
 
-    /// Makes live space pending that no version from `version` on refers to.
+    /// Makes live space, to which no version from `version` on refers, pending or free.
     fn free(&mut self, freed: &[Extent], version: u64) -> Result<(), NotLive> {
         let mut outcome = Ok(());
         let mut parts = Vec::new();
@@ -278,13 +282,13 @@ impl Space {
         self.version
     }
 
-    /// Ends a pin. The next operation of a writer frees the space that only this pin needed.
+    /// Ends a pin. Later calls of [`Space::reclaim`] free the space that only this pin needed.
     pub fn unpin(&mut self, version: u64) {
         self.holders.unpin(version);
     }
 
-    /// Captures the state that a checkpoint records. Its time does not depend on
-    /// the number of holes.
+    /// Captures the state that a checkpoint records. Shares the extents and copies
+    /// only a pointer for each chunk of them.
     pub fn capture(&mut self) -> Capture {
         self.version += 1;
         // From here on, until a later checkpoint is durable, a superblock may
@@ -311,8 +315,8 @@ impl Space {
         self.maps_in_doubt.append(&mut map);
     }
 
-    /// Frees what ended pins and checkpoints have retained, about [`RECLAIMED_AT_ONCE`] extents of
-    /// it. Returns whether there may be more. Later publications and allocations free the rest.
+    /// Frees what ended pins and checkpoints have retained, at most [`RECLAIMED_AT_ONCE`] extents.
+    /// Returns whether there may be more, which later publications and allocations free.
     pub fn reclaim(&mut self) -> bool {
         let (unneeded, has_more) = self.holders.take_unneeded(RECLAIMED_AT_ONCE);
         for extent in unneeded {

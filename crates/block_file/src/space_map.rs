@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0 | 12 | address of the next block of the chain; zeros at its end |
 //! | 12 | 4 | number of extents in this block |
-//! | 16 | - | per extent two varints, in units of 128 bytes: the gap since the end of the extent before (in the first block, first since byte 8192), and the length |
+//! | 16 | - | per extent two varints, in units of 128 bytes: the gap since the end of the previous extent of the map (for the first, since byte 8192), and the length |
 //! | - | - | zeros to the end |
 //!
 //! The blocks are not compressed: their space is reserved before their contents
@@ -17,7 +17,7 @@ use crate::layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START, whole_un
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::{Codec, FileId};
 
-/// Bytes of one block of the chain, header included.
+/// Bytes of each block of a map that does not fit in one block, header included.
 const BLOCK_BYTES: u64 = 1024 * 1024;
 /// Address of the next block, and count.
 const PREFIX_BYTES: usize = BlockAddress::ENCODED_BYTES + 4;

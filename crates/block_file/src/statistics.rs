@@ -22,7 +22,7 @@ pub struct BlockFileStatistics {
     /// Space that is neither live nor free, in bytes: reserved by writers, used by a space map, or
     /// freed but needed by a pin or a checkpoint.
     pub unavailable_bytes: u64,
-    /// Blocks written since the file was opened.
+    /// Blocks of successful writers since the file was opened, without space maps.
     pub blocks_written: u64,
     /// Bytes of these blocks, headers and padding included.
     pub bytes_written: u64,

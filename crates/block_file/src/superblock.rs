@@ -77,7 +77,7 @@ pub struct SuperblockInfo {
     /// The file's id.
     pub file: FileId,
     /// Number of the checkpoint: the valid superblock with the higher
-    /// generation is used.
+    /// generation is used, unless blocks that it lists are incomplete.
     pub generation: u64,
     /// The first block of the space map; `None` in a new file.
     pub space_map: Option<BlockAddress>,
@@ -216,8 +216,8 @@ pub(crate) fn read_both(file: &dyn DiskFile) -> [StorageResult<SuperblockInfo>; 
 ///
 /// A damaged slot is skipped, because it may be the torn write of a crash. A slot
 /// of a newer format is not skipped, because the other slot is then out of date.
-/// Neither is a slot that the disk does not read: it may be the newest, and blocks
-/// that the older state needs may have been overwritten.
+/// Neither is a slot that cannot be read: it may be the newest, and blocks that the
+/// older state needs may have been overwritten.
 ///
 /// # Errors
 /// The error of the first slot when neither is valid; `UnsupportedFormat`;

@@ -4,8 +4,8 @@
 //! 2. It gets its address: the next bytes of the reserved extent, which is
 //!    extended in place if possible; otherwise the start of a new extent.
 //! 3. The header, which contains the address, is filled in.
-//! 4. The buffer is written when it is long enough, or when the next address
-//!    does not follow it.
+//! 4. The buffer is written when it is long enough, when the next address does
+//!    not follow it, and at the end.
 //!
 //! Nothing refers to the blocks until they are published. After any failure
 //! before that, their space is freed.
@@ -22,7 +22,7 @@ use teak_base::{StorageError, StorageResult};
 
 /// Minimum size of a write to disk, except the last write of an extent.
 const WRITE_BYTES: usize = 256 * 1024;
-/// Size of a reservation in a long sequence.
+/// Maximum size of a reservation, unless a single block needs more.
 const EXTENT_BYTES: u64 = 1024 * 1024;
 
 /// Writes blocks sequentially. Dropping it frees their space.
@@ -84,8 +84,8 @@ impl BlockWriter {
         Ok(address)
     }
 
-    /// Like [`BlockWriter::write`]; `None`, without the block, when there is no
-    /// space before the limit.
+    /// Like [`BlockWriter::write`]. When there is no space before the limit, discards
+    /// the block and returns `None`.
     pub(crate) fn try_write(
         &mut self,
         description: BlockDescription,
@@ -112,8 +112,8 @@ impl BlockWriter {
         self.place(start, used, raw_bytes)
     }
 
-    /// Gives the block at `start` of the buffer its address and header. `None`,
-    /// without the block, when there is no space before the limit.
+    /// Gives the block at `start` of the buffer its address and header. When there is
+    /// no space before the limit, discards the block and returns `None`.
     pub(crate) fn place(
         &mut self,
         start: usize,

@@ -1,4 +1,4 @@
-//! Damaged bytes: every reader returns an error instead of panicking.
+//! Damaged bytes: no reader panics, and each kind of damage is reported.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 

@@ -150,7 +150,7 @@ fn a_superblock_in_doubt_keeps_the_space_of_both_checkpoints() {
     let second = write(&file, &[2; 300]);
     file.publish(Vec::new(), &[first]);
     let mut found = [false; 2];
-    // The space map, then the superblock.
+    // The second write is that of the superblock; the first is the space map.
     disk.fail_write(1, WriteFailure::Whole);
     let failed = try_checkpoint(&file, b"2").unwrap_err();
     assert!(matches!(failed, StorageError::Io { .. }));
@@ -190,7 +190,7 @@ fn a_lost_copy_of_the_superblock_does_not_expose_the_durable_one() {
     let (disk, shared) = faulty();
     let file = create(&shared);
     checkpoint(&file, b"1");
-    // Map, superblock, copy: the failure of the copy is not reported.
+    // The third write, after the map and the superblock, is the copy. Its failure is not reported.
     disk.fail_write(2, WriteFailure::Partial);
     checkpoint(&file, b"2");
     disk.cut_power(1);
@@ -278,7 +278,7 @@ fn a_superblock_without_its_new_blocks_is_not_used() {
         }
         if generation == Some(3) {
             found[usize::from(payload == b"2")] += 1;
-            // A checkpoint that was not used once is never used later.
+            // A checkpoint that was discarded when the file was opened is never used later.
             write(&file, &[4; 5000]);
             for seed in 0..3 {
                 assert_eq!(payload_after_crash(&crashed, seed), payload);
@@ -288,8 +288,8 @@ fn a_superblock_without_its_new_blocks_is_not_used() {
     assert!(found.iter().all(|count| *count > 10), "{found:?}");
 }
 
-/// After a process was killed, the copy of the superblock may be the one that is
-/// not durable. The next checkpoint must not overwrite the only durable one.
+/// After a process was killed, either copy of the superblock may be the only durable
+/// one. The next checkpoint must not overwrite it.
 #[test]
 fn the_first_checkpoint_after_opening_retains_the_durable_superblock() {
     for checkpoints in 1..=4u8 {
@@ -314,8 +314,8 @@ fn the_first_checkpoint_after_opening_retains_the_durable_superblock() {
 }
 
 /// A failed sync may drop the copy of a superblock, which the operating system still shows. If the
-/// process is restarted without a power loss, two equal superblocks are found, of which any may be
-/// the durable one.
+/// process is restarted without a power loss, two equal superblocks are found, of which either may
+/// be the durable one.
 #[test]
 fn a_copy_that_a_failed_sync_has_dropped_is_not_relied_on() {
     for checkpoints in 1..=2u8 {
@@ -345,8 +345,8 @@ fn a_copy_that_a_failed_sync_has_dropped_is_not_relied_on() {
     }
 }
 
-/// The superblock that the disk does not read may be the newest, so the file cannot be opened in
-/// the state of the other one. What is left can be read.
+/// A superblock that cannot be read may be the newest, so `open` does not use the other one;
+/// `open_damaged` does.
 #[test]
 fn an_unreadable_superblock_is_skipped_only_to_read_what_is_left() {
     let faults = FaultDisk::new(1);

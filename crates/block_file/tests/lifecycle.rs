@@ -61,7 +61,7 @@ fn the_length_is_that_of_the_file_although_more_was_reserved() {
     is_exact();
     let mut random = Random::new(1);
     for round in 0..60 {
-        // Reserves more than it needs, and keeps some of it until it ends.
+        // The writer may reserve more than it needs, until it ends.
         let mut writer = file.writer(random.below(4 << 20));
         for _ in 0..random.below(20) {
             let length = usize::try_from(random.below(70_000)).unwrap();

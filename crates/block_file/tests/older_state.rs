@@ -31,7 +31,7 @@ fn generations(disk: &FaultDisk) -> [Option<u64>; 2] {
     both.map(|superblock| superblock.ok().map(|superblock| superblock.generation))
 }
 
-/// Power losses after which only one slot has the newest superblock.
+/// Disks after a power loss that left the newest superblock in only one slot.
 fn single_newest(disk: &FaultDisk) -> Vec<FaultDisk> {
     let crashed = (0..100).map(|seed| disk.crash(seed));
     let is_single = |disk: &FaultDisk| {
@@ -61,7 +61,7 @@ fn assert_refused(disk: &FaultDisk, generation: u64) {
     assert!(text.contains("older copy of the file"), "{text}");
     assert!(text.contains(&format!("number {generation} was durable")));
     assert_eq!(bytes(disk), before, "the file was changed");
-    // A salvage reads what is there, and learns that it is old.
+    // Opening for a salvage succeeds, and reports that the state is old.
     let path = Path::new(PATH);
     let opened = BlockFile::open_damaged(&shared(disk), path, FILE, generation);
     let (_, payload, older) = opened.unwrap();
@@ -128,7 +128,8 @@ fn a_durable_checkpoint_with_a_damaged_block_is_not_replaced_by_an_older_one() {
     }
 }
 
-/// What is durable before a checkpoint is found after a power loss at any point of it.
+/// After a power loss at any point of a checkpoint, the state found is not older than the one that
+/// was durable before.
 #[test]
 fn a_power_loss_never_leaves_an_older_state_than_the_durable_one() {
     for large in [false, true] {

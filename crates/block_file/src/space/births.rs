@@ -2,13 +2,13 @@
 //!
 //! Only versions after that of the oldest holder matter. Space that was published earlier is needed
 //! by every holder whose version is before the freeing of the space, whatever the exact version of
-//! the publication. So the map forgets this space, in passes whose cost is proportional to the
-//! number of insertions since the previous pass.
+//! the publication. So passes over the map remove this space: one after each durable checkpoint,
+//! and one when insertions have more than doubled the length of the map.
 
 use crate::extents::Extent;
 use std::collections::BTreeMap;
 
-/// Below this length the map is not pruned.
+/// Up to this length, insertions do not prune the map.
 const RANGES_MIN: usize = 1024;
 
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct Births {
 }
 
 impl Births {
-    /// Records the publication of space. Versions ascend. `oldest` is the version of the oldest
+    /// Records that the space was published at `version`. `oldest` is the version of the oldest
     /// holder.
     pub fn insert(&mut self, extent: Extent, version: u64, oldest: u64) {
         if self.ranges.len() > 2 * self.pruned + RANGES_MIN {
@@ -29,14 +29,14 @@ impl Births {
         self.ranges.insert(extent.offset, (extent.bytes, version));
     }
 
-    /// Forgets the space that was published at or before version `oldest`.
+    /// Removes the space that was published at or before version `oldest`.
     pub fn prune(&mut self, oldest: u64) {
         self.ranges.retain(|_, (_, version)| *version > oldest);
         self.pruned = self.ranges.len();
     }
 
     /// Removes a range and adds its parts with their versions to `parts`; the
-    /// version of forgotten parts is 0.
+    /// version of parts that are not in the map is 0.
     pub fn take(&mut self, extent: Extent, parts: &mut Vec<(Extent, u64)>) {
         let mut end = extent.end();
         while end > extent.offset {

@@ -3,18 +3,19 @@
 //!
 //! A *holder* is a pin of a reader, or a checkpoint that may be on disk. It needs the space that
 //! was live in its version: published at or before that version and freed after it. Space that was
-//! published after a pin was taken is never retained for that pin, however old it is.
+//! published after a pin was taken is never retained for that pin, however old the pin is.
 //!
-//! Freed space is kept in the list of one holder that needs it. When that
-//! holder ends, another one that needs the space takes it over; if there is
-//! none, the space is free. Ending a holder only puts its list aside, because a
-//! reader ends a pin, and because the lists of checkpoints are long. The next
-//! operations of writers distribute the lists, a limited part at a time.
+//! Freed space is in the list of one holder that needs it. When that holder
+//! ends, the space moves to the list of another holder that needs it; if there is
+//! none, the space is free. Ending a holder only sets its list aside, because
+//! readers end pins and should not wait, and because the lists of checkpoints are
+//! long. Later operations of writers distribute the lists, a limited number of
+//! extents at a time.
 
 use crate::extents::Extent;
 use std::collections::BTreeMap;
 
-/// Space that was live from version `born` until before version `freed`.
+/// Space that was published at version `born` and freed at version `freed`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FreedSpace {
     pub extent: Extent,
@@ -40,7 +41,7 @@ pub(super) struct Holders {
     ended_checkpoints: Vec<Vec<FreedSpace>>,
     /// Bytes in the lists of pins, including those that have ended.
     pinned_bytes: u64,
-    /// Bytes that only checkpoints need.
+    /// Bytes in the lists of checkpoints, including those that have ended. No pin needs them.
     checkpoint_bytes: u64,
 }
 
@@ -53,7 +54,7 @@ impl Holders {
         self.checkpoint_bytes
     }
 
-    /// The oldest version that is needed.
+    /// The version of the oldest holder; `u64::MAX` if there is none.
     pub fn oldest(&self) -> u64 {
         let first = |holders: &ByVersion| holders.keys().next().copied();
         let oldest = [first(&self.pins), first(&self.checkpoints)];
@@ -85,8 +86,9 @@ impl Holders {
             .extend(lists.filter(|held| !held.is_empty()));
     }
 
-    /// The space of ended holders that nothing else needs. Distributes `max`
-    /// extents. Returns also whether there are more.
+    /// Takes up to `max` extents from the lists of ended holders. Moves each to a
+    /// holder that needs it, and returns those that no holder needs. Also returns
+    /// whether there may be more.
     pub fn take_unneeded(&mut self, max: usize) -> (Vec<Extent>, bool) {
         let mut unneeded = Vec::new();
         for _ in 0..max {
@@ -127,7 +129,7 @@ impl Holders {
     }
 }
 
-/// Removes an element of the last list. No list is empty, before and after.
+/// Removes an element of the last list. No list is empty, neither before nor after.
 fn pop_last(lists: &mut Vec<Vec<FreedSpace>>) -> Option<FreedSpace> {
     let last = lists.last_mut()?;
     let space = last.pop();
@@ -138,7 +140,7 @@ fn pop_last(lists: &mut Vec<Vec<FreedSpace>>) -> Option<FreedSpace> {
 }
 
 /// The oldest holder that needs the space. Old pins are those of long reads, which often end after
-/// newer pins, so the space rarely goes to another list.
+/// newer pins, so the space is rarely moved to another list.
 fn first_in(holders: &mut ByVersion, space: FreedSpace) -> Option<&mut Holder> {
     if space.born >= space.freed {
         return None;

@@ -36,8 +36,8 @@ struct Model {
     reserved: Vec<Extent>,
     pins: Vec<(u64, Units)>,
     durable: Captured,
-    /// Units that each checkpoint captured after `durable` needs. These checkpoints were cancelled
-    /// or are in doubt.
+    /// For each checkpoint that was captured after `durable`, and was cancelled or is in doubt: the
+    /// units that it needs.
     doubtful: Vec<Units>,
     /// Units that `durable` or a later capture contained.
     captured: Units,
@@ -218,8 +218,8 @@ impl Model {
         assert_eq!(space.pinned_bytes(), pinned);
     }
 
-    /// After a checkpoint without pins, reservations and doubts, all space that
-    /// is not live is free.
+    /// Ends all pins and reservations and makes a checkpoint durable. Then all space
+    /// that is not live is free, except the space map.
     fn settle(&mut self) {
         while let Some((version, _)) = self.pins.pop() {
             self.space.unpin(version);
@@ -351,7 +351,7 @@ fn freeing_space_that_is_not_live_is_reported() {
     assert_eq!(space.live_bytes(), 3 * UNIT);
 }
 
-/// A file of `count` live ranges of `hole` bytes, each followed by a hole of the same length.
+/// A file of `count` holes of `hole` bytes, each followed by a live range of the same length.
 fn with_holes(count: u64, hole: u64) -> Space {
     let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
     let all = space.allocate(2 * count * hole, 0);

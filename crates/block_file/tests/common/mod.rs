@@ -37,7 +37,7 @@ pub fn write(file: &BlockFile, raw: &[u8]) -> BlockAddress {
     address
 }
 
-/// Checkpoints, which must succeed.
+/// Makes a checkpoint, which must succeed.
 pub fn checkpoint(file: &BlockFile, payload: &[u8]) {
     file.prepare_checkpoint().unwrap().commit(payload).unwrap();
 }

@@ -213,7 +213,7 @@ impl Simulation {
                 Ok(Flow::On)
             }
             Err(error) => {
-                // The log still works, so the alteration failed before its log record.
+                // If the log still works, the alteration failed before its log record was written.
                 let status = self.change_status("altering", &error, |_| Ok(false))?;
                 self.settle(events, &status)
             }

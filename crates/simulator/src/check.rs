@@ -68,7 +68,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Checks that every index file belongs to a table.
+    /// Checks that the tables have all their index files, and that there are no others.
     fn check_files(&mut self) -> Result<(), CheckError> {
         let tables = self.model.tables();
         let expected: usize = tables.iter().map(|id| self.model.indexes(*id)).sum();
@@ -92,8 +92,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Checks the store during an incarnation: all committed entries exist, and all blocks are
-    /// valid.
+    /// Compares the whole store with the model during an incarnation, and verifies all blocks.
     pub(crate) fn check_everything(&mut self) -> Checked {
         self.check_prepared()?;
         let hidden = self.hidden_tables();
@@ -133,7 +132,7 @@ fn is_index_file(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "teak")
 }
 
-/// Reads every index forward and backward, verifies every block. Tables with a
+/// Reads every index forward and backward, and verifies every block. Tables with a
 /// hidden file must be unavailable.
 fn read_everything(engine: &Engine, hidden: &[String]) -> EngineResult<Found> {
     let mut found = Found::new();

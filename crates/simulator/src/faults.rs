@@ -8,10 +8,10 @@ use teak_testing::{FaultDisk, FileFailure, Random, SyncFailure, WriteFailure};
 pub(crate) struct Planned {
     /// Its description, for the trace.
     pub(crate) text: String,
-    /// Whether the fault may stop the log for this incarnation. A full disk, and files of tables,
-    /// may not.
+    /// Whether the fault may stop the log for this incarnation. Writes without space, and faults of
+    /// the files of tables, must not.
     pub(crate) may_stop_log: bool,
-    /// Whether index files may accept no checkpoint until they are opened again.
+    /// Whether the fault may make index files refuse checkpoints until they are opened again.
     pub(crate) refuses_checkpoints: bool,
     /// Whether the fault is a power loss, which remains planned after [`clear`].
     pub(crate) power: bool,

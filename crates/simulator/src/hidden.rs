@@ -1,6 +1,6 @@
 //! Hidden files: files of tables that are moved away before the engine is opened after a power
-//! loss, or put into an older state than the catalogue says, and brought back later. In between,
-//! their tables are unavailable, and must not lose data.
+//! loss, or put into a state older than the checkpoint in the catalogue, and brought back later. In
+//! between, their tables are unavailable, and must not lose data.
 
 use crate::faults;
 use crate::older_files::{flip, move_file};
@@ -16,8 +16,8 @@ use teak_model::TableId;
 const HIDDEN: &str = "/hidden";
 
 impl Simulation {
-    /// Hides files of some tables. Called directly after a power loss, so the whole disk is
-    /// durable. First opens and checks a copy of the disk: the engine must recover the same state
+    /// Hides files of some tables. Called directly after a power loss, so the contents of the disk
+    /// are durable. First opens and checks a copy of the disk: the engine must recover the same state
     /// without the files.
     pub(crate) fn hide_files(&mut self) -> Checked<()> {
         let disk = self.disk.clone();
@@ -112,8 +112,9 @@ impl Simulation {
         Ok(Flow::On)
     }
 
-    /// Writes rows that recovery will roll back: the newest of a table, with
-    /// committed rows of another table between them. Called before a power loss.
+    /// Writes rows that recovery will roll back as the newest of a table, and between
+    /// them a committed row of another table. Before that, rolls back all transactions
+    /// and makes a checkpoint. Called before a power loss.
     pub(crate) fn write_lost_rows(&mut self) -> Checked {
         while !self.sessions.is_empty() {
             self.roll_back(0);
@@ -139,9 +140,9 @@ impl Simulation {
         self.flush_after(flow)
     }
 
-    /// Brings all hidden files back, uses their tables, and lets maintenance forget
-    /// aborted write ids. Called directly after the engine was opened, when the log
-    /// that it has replayed is not trimmed yet.
+    /// Brings all hidden files back, opens their tables, and runs maintenance, which
+    /// removes aborted write ids. Called directly after the engine was opened, when the
+    /// replayed log is not trimmed yet.
     pub(crate) fn reveal_early(&mut self) -> Checked {
         let tables: Vec<TableId> = self.hidden.iter().map(|file| file.table).collect();
         if self.reveal()? == Flow::Reopen {
@@ -162,7 +163,8 @@ impl Simulation {
         Ok(Flow::On)
     }
 
-    /// After a power loss while files were moved: finds out where they are.
+    /// After a power loss, before which files may have been moved back: removes those that are in
+    /// their place from the list of hidden files.
     pub(crate) fn find_hidden(&mut self) {
         let disk = &self.disk;
         let is_changed = |file: &HiddenFile| match &file.change {
@@ -174,8 +176,8 @@ impl Simulation {
         self.hidden.retain(is_changed);
     }
 
-    /// Drops or truncates a table with a hidden file, whose records are no longer
-    /// needed then.
+    /// Drops or truncates a table with a hidden file. Its retained records are not
+    /// needed afterwards.
     pub(crate) fn change_hidden_table(&mut self) -> Checked {
         let count = self.hidden.len();
         let Some(table) = self.draw(count).and_then(|index| self.hidden.get(index)) else {

@@ -61,8 +61,8 @@ impl Simulation {
         self.note(|| format!("  fault: {}", planned.text));
     }
 
-    /// Ends this incarnation in one of three ways. Returns whether it was a power
-    /// loss.
+    /// Ends this incarnation: closes the engine, kills the process, or loses power,
+    /// also after closing. Returns whether the power was lost.
     fn end(&mut self) -> Checked<bool> {
         if let Ok(engine) = self.engine() {
             let found = engine.statistics();

@@ -1,7 +1,7 @@
 //! Seeded simulation of the whole engine on a faulty disk, compared with the
 //! model (`crates/model`). One seed is one run:
 //!
-//! 1. The seed draws a *swarm configuration*: sizes, shapes of rows,
+//! 1. A *swarm configuration* is drawn from the seed: sizes, shapes of rows,
 //!    weights of the kinds of steps.
 //! 2. An *incarnation* of the engine begins: the engine is opened, possibly while the disk fails.
 //!    The contents of the disk are compared with the model: they must be the state after some

@@ -1,6 +1,6 @@
 //! Older states of index files. After a power loss, some files are put into a state
-//! that is older than the catalogue says (see `hidden`): an older copy of the file
-//! replaces it, or the newest superblock is damaged while the other one is older.
+//! that is older than the checkpoint in the catalogue (see `hidden`): an older copy of
+//! the file replaces it, or the newest superblock is damaged while the other one is older.
 
 use crate::faults;
 use crate::outcome::{Bug, Checked, Flow};
@@ -16,14 +16,14 @@ use teak_testing::FaultDisk;
 /// The offset of the second superblock.
 const SECOND_SLOT: u64 = 4096;
 
-/// Moves a file, durably. False if the disk fails.
+/// Moves a file durably. Returns false if the disk fails.
 pub(crate) fn move_file(disk: &FaultDisk, from: &Path, to: &Path) -> bool {
     let renamed = disk.rename(from, to).is_ok();
     let mut directories = [from, to].into_iter().filter_map(Path::parent);
     renamed && directories.all(|directory| disk.sync_directory(directory).is_ok())
 }
 
-/// Damages a byte of a file that is durable, or corrects it again.
+/// Inverts a bit of a durable byte; a second call corrects it again.
 pub(crate) fn flip(disk: &FaultDisk, path: &Path, offset: u64) -> StorageResult<()> {
     disk.flip_bit(path, offset, 1)
 }
@@ -55,14 +55,14 @@ fn newest(both: &[Option<SuperblockInfo>; 2]) -> Option<&SuperblockInfo> {
 }
 
 impl Simulation {
-    /// Checkpoints everything, and notes the checkpoints of all files that the catalogue
-    /// contains then. Copies some of the files.
+    /// Makes a checkpoint of all tables. Then the catalogue contains the checkpoints of the
+    /// files of tables with an open handle: notes these, and copies some of the files.
     pub(crate) fn checkpoint_and_note(&mut self) -> Checked {
         self.note(|| "  checkpoint".into());
         if let Err(error) = self.engine()?.checkpoint() {
             return self.fault("checkpoint", &error);
         }
-        // The catalogue is up to date for tables that were opened since the engine was.
+        // The catalogue is up to date for tables that were opened in this incarnation.
         let tables: Vec<_> = self.handles.keys().copied().collect();
         for table in tables {
             let paths = self.engine()?.index_paths(self.model.name(table));
@@ -85,8 +85,8 @@ impl Simulation {
         self.flush_after(Flow::On)
     }
 
-    /// Puts a file into a state before the checkpoint that the catalogue contains, if it can.
-    /// `away`: where the file is moved if a copy replaces it. The whole disk is durable.
+    /// Puts a file into a state before the checkpoint that the catalogue contains, if possible.
+    /// `away`: where the file is moved if a copy replaces it. The contents of the disk are durable.
     pub(crate) fn make_older(&mut self, path: &Path, away: &Path) -> Checked<Option<FileChange>> {
         let both = superblocks(&self.disk, path);
         let Some(found) = both.as_ref().and_then(newest) else {
@@ -114,7 +114,8 @@ impl Simulation {
         if !move_file(&self.disk, path, away) {
             return Err(Bug("a file cannot be moved away".into()));
         }
-        // A full disk remains full after a power loss, but this is not a write of the engine.
+        // A full disk remains full after a power loss, but this write, which is not one of the
+        // engine, must succeed.
         faults::clear(&self.disk);
         let written = write(&self.disk, path, bytes);
         written.map_err(|error| Bug(error.to_string()))?;

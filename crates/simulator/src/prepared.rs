@@ -87,7 +87,7 @@ impl Simulation {
             if waited && commits && prepared.session.is_some() {
                 self.acknowledge();
             } else if waited {
-                // Only commits log changed counters.
+                // Only commits through a handle are known to log changed counters.
                 self.model.acknowledge();
             }
             return Ok(Flow::On);
@@ -136,7 +136,7 @@ impl Simulation {
             .collect();
     }
 
-    /// During an incarnation: compares the names of the prepared transactions.
+    /// During an incarnation: compares the names of the prepared transactions without a handle.
     pub(crate) fn check_prepared(&self) -> Checked<()> {
         let detached = |one: &&Prepared| one.session.is_none();
         let expected = self.prepared.iter().filter(detached);

@@ -180,7 +180,7 @@ impl Simulation {
         }
     }
 
-    /// A locking scan. It must wait for the same rows as the model.
+    /// A locking scan. It must return the same rows as the model, and then wait if the model does.
     pub(crate) fn scan_locked(&mut self, session_index: usize, table: TableId) -> Checked {
         let from = self.draw_entry_key(table)?;
         let forward = self.random.one_in(2);

@@ -14,7 +14,7 @@ pub struct Report {
     pub kills: u64,
     /// Orderly closings.
     pub closings: u64,
-    /// Errors that planned faults caused.
+    /// Errors that planned faults caused; in runs with threads, fillings of the disk.
     pub fault_errors: u64,
     /// Escalations of row locks to a row range.
     pub escalations: u64,
@@ -22,7 +22,7 @@ pub struct Report {
     pub range_refusals: u64,
     /// Openings that planned faults prevented.
     pub failed_openings: u64,
-    /// Commits acknowledged.
+    /// Commits that returned success.
     pub commits: u64,
     /// Transactions prepared.
     pub prepared: u64,
@@ -34,7 +34,7 @@ pub struct Report {
     pub events_kept: u64,
     /// Index files that were missing or changed when the engine was opened.
     pub hidden_files: u64,
-    /// Of these, files in an older state than the catalogue says.
+    /// Of these, files in a state older than the checkpoint in the catalogue.
     pub older_files: u64,
     /// Index files that were brought back later.
     pub revealed_files: u64,

@@ -31,7 +31,7 @@ pub(crate) struct Row {
     pub(crate) payload: Vec<u8>,
 }
 
-/// One index's entry of a row.
+/// The entry of a row in one index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnedEntry {
     pub(crate) index: u32,

@@ -38,7 +38,7 @@ pub(crate) struct Prepared {
 pub(crate) struct Altering {
     pub(crate) table: TableId,
     pub(crate) alteration: Alteration,
-    /// The kinds of its indexes afterwards.
+    /// The kinds of all indexes of the table after the alteration.
     pub(crate) kinds: Vec<u8>,
     /// The kinds of the added indexes.
     pub(crate) added: Vec<u8>,
@@ -59,9 +59,9 @@ pub(crate) struct HiddenFile {
 /// What is known of the index files, by their ids, which are not reused.
 #[derive(Default)]
 pub(crate) struct KnownFiles {
-    /// Checkpoints that the catalogue contains, or a later one than these.
+    /// The number of a checkpoint; the catalogue contains this one or a later one.
     pub(crate) noted: BTreeMap<FileId, u64>,
-    /// Copies, and the newest checkpoint in each.
+    /// A copy of the file, after the number of the newest checkpoint in it.
     pub(crate) copies: BTreeMap<FileId, (u64, Vec<u8>)>,
 }
 

@@ -12,7 +12,7 @@ use teak_engine::{Engine, EngineError, TableHandle};
 use teak_model::{Model, TableId};
 use teak_testing::{FaultDisk, Random};
 
-/// Number of steps in the report of a failure.
+/// Maximum number of lines of the trace in the report of a failure.
 const TRACE_LINES: usize = 60;
 
 pub(crate) struct Simulation {
@@ -33,9 +33,10 @@ pub(crate) struct Simulation {
     pub(crate) counters: Counters,
     /// Whether a fault was planned in this run.
     pub(crate) faulty: bool,
-    /// Whether a fault was planned since the last opening that may stop the log.
+    /// Whether, since the last opening, a fault was planned that may stop the log.
     pub(crate) may_stop_log: bool,
-    /// Whether a fault was planned since then after which files of tables accept no checkpoint.
+    /// Whether, since the last opening, a fault was planned that may make files of tables refuse
+    /// checkpoints.
     pub(crate) refuses_checkpoints: bool,
     /// Whether a power loss is planned.
     pub(crate) power_loss_planned: bool,
@@ -74,7 +75,7 @@ impl Simulation {
         }
     }
 
-    /// Appends a step to the trace.
+    /// Appends a line to the trace.
     pub(crate) fn note(&mut self, line: impl FnOnce() -> String) {
         let line = line();
         if self.verbose {
@@ -117,8 +118,8 @@ impl Simulation {
         }
     }
 
-    /// Clears the planned faults during an incarnation. If the only fault was a full disk, all
-    /// operations must work again.
+    /// Clears the planned faults during an incarnation. Unless a fault may have stopped the log, the
+    /// log must then work, and so must a checkpoint unless a fault may have made files refuse it.
     pub(crate) fn clear_faults(&mut self) -> Checked {
         faults::clear(&self.disk);
         if self.may_stop_log || faults::power_is_off(&self.disk) {
@@ -208,9 +209,10 @@ impl Simulation {
         }
     }
 
-    /// Whether row ranges may have replaced row locks (lock escalation). Then the engine may refuse
-    /// requests that the model grants, because a range also locks other rows. But the engine must
-    /// refuse every request that the model refuses.
+    /// Whether row ranges may have replaced row locks (lock escalation), or the lock memory was
+    /// used up. Then the engine may refuse requests that the model grants, because a range also
+    /// locks other rows. It must still refuse every request that the model refuses because of a
+    /// lock.
     pub(crate) fn has_lock_ranges(&self) -> Checked<bool> {
         let statistics = self.engine()?.statistics();
         Ok(statistics.lock_escalations + statistics.lock_refusals > 0)

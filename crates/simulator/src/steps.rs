@@ -159,7 +159,7 @@ impl Simulation {
                 Ok(Flow::On)
             }
             Err(error) if is_full(&error) => {
-                // Nothing was committed, and nothing may be committed later.
+                // The transaction was not committed, and must not be after a recovery.
                 session.transaction.rollback();
                 self.model.rollback(id);
                 self.fault("commit", &error)
@@ -250,7 +250,7 @@ impl Simulation {
         }
     }
 
-    /// Makes everything durable.
+    /// Flushes the log, so that all events are durable, unless the engine must be opened again.
     pub(crate) fn flush_after(&mut self, flow: Flow) -> Checked {
         if flow == Flow::Reopen {
             return Ok(flow);

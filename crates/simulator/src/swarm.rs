@@ -1,5 +1,5 @@
-//! The swarm configuration: sizes and weights that a seed draws once for its
-//! whole run, so that different runs concentrate on different features.
+//! The swarm configuration: sizes and weights that are drawn from the seed once for
+//! the whole run, so that different runs concentrate on different features.
 
 use crate::rows::Shape;
 use std::time::Duration;
@@ -103,7 +103,8 @@ pub(crate) struct SwarmConfig {
     pub(crate) tables_max: usize,
     keys: u64,
     payload_bytes_max: u64,
-    /// One in this many incarnations has faults; zero for none.
+    /// One in this many incarnations starts with a planned fault; openings and steps may plan
+    /// others. Zero: the run has no faults.
     pub(crate) faulty_one_in: u64,
     /// Whether a full disk is the only planned fault.
     pub(crate) only_full_disk: bool,
@@ -181,12 +182,12 @@ impl SwarmConfig {
                 .get(usize::try_from(random.below(6)).unwrap_or(0))
                 .copied()
                 .unwrap_or(Codec::Zstd),
-            // Values have at least 24 bytes, so some are shorter than this.
+            // Values have at least 24 bytes, so some may be shorter than this.
             value_fixed_bytes: u32::try_from(random.below(5) * 8).unwrap_or(0),
         }
     }
 
-    /// Draws the options of the engine, for each incarnation.
+    /// Draws the options of the engine for one opening.
     pub(crate) fn engine_options(&self, random: &mut Random) -> EngineOptions {
         let mut options = EngineOptions::new(DIRECTORY);
         options.cache_bytes = 1 << (20 + random.below(4));

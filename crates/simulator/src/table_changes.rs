@@ -27,7 +27,7 @@ impl Simulation {
         format!("d{database}/t{number}{}", ending.copied().unwrap_or(""))
     }
 
-    /// A table that no open transaction has used.
+    /// Draws a table. Returns it if it is not being altered and no open transaction has used it.
     pub(crate) fn draw_idle_table(&mut self) -> Option<TableId> {
         let table = self.draw_table()?;
         let altering = self.altering.as_ref().map(|altering| altering.table);
@@ -184,8 +184,8 @@ impl Simulation {
                 Ok(Flow::On)
             }
             Err(error) => {
-                // The log still works, so only the creation of the new files can
-                // have failed: nothing was applied.
+                // If the log still works, only the creation of the new files can
+                // have failed, and nothing was applied.
                 let status = self.change_status("truncate", &error, |_| Ok(false))?;
                 if matches!(status, ChangeStatus::Unknown) {
                     self.counters.truncated(table);

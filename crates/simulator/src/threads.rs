@@ -8,8 +8,8 @@
 //! - a worker reads its own rows in the state of its last commit;
 //! - the accounts have the same sum in every snapshot.
 //!
-//! After a power loss, the rows of each worker are in the state after its last acknowledged commit,
-//! or after a later commit that was in progress.
+//! After a power loss, the rows of each worker are in the state after the last commit that was
+//! acknowledged before it, or after a later commit.
 
 mod rows;
 mod worker;
@@ -69,8 +69,8 @@ fn create(engine: &Engine) -> EngineResult<()> {
     transaction.commit()
 }
 
-/// After an opening: the rows of every worker are in one of the states that it
-/// may have left.
+/// Checks after an opening that the rows of every worker are in one of the states after
+/// its commits from `min` on, and the sum of the accounts. Returns a description of a bug.
 fn check(
     engine: &Engine,
     histories: &[(u8, Mutex<History>)],
@@ -98,7 +98,7 @@ fn check(
 }
 
 /// Runs one incarnation of the engine. Returns the disk after the power loss at
-/// its end, and the minimum number of commits of each worker on it.
+/// its end, and for each worker, how many of its commits this disk must have at least.
 fn run_incarnation(
     disk: &FaultDisk,
     engine: &Engine,
@@ -143,7 +143,8 @@ fn run_incarnation(
 /// Runs the simulation of a seed with several threads.
 ///
 /// # Errors
-/// [`Failure`] when a thread read wrong data, or recovery left wrong data.
+/// [`Failure`] when a thread read wrong data, recovery left wrong data, or the engine
+/// returned an unexpected error.
 pub fn simulate_threads(seed: u64, threads: u8) -> Result<Report, Box<Failure>> {
     let failed = |message: String| {
         Box::new(Failure {

@@ -230,8 +230,8 @@ impl Simulation {
             }
             _ => found == expected,
         };
-        // After an escalation: a row range of another transaction blocks the row, or one of this
-        // transaction contains a row that the transaction has not read.
+        // After an escalation, a row range of another transaction may block the row, or a row range
+        // of this transaction may contain the row although the transaction has not read it.
         let ranged = found == AccessOutcome::MustWait
             || (found, expected) == (AccessOutcome::Done, AccessOutcome::Conflict);
         if !is_expected && ranged && self.has_lock_ranges()? {

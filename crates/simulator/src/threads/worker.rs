@@ -14,7 +14,7 @@ use teak_testing::Random;
 /// Number of different rows of one worker.
 const KEYS: u64 = 48;
 
-/// The rows of a worker after each of its commits.
+/// The rows of a worker in this incarnation: at its start, and after each commit.
 #[derive(Default)]
 pub(super) struct History {
     /// The last state may belong to a commit in progress.
@@ -56,8 +56,8 @@ fn transfer(
     Ok(())
 }
 
-/// One transaction of a worker, not yet committed, and the rows after it.
-/// `None` if it was rolled back.
+/// Makes the writes of one transaction. Returns the transaction, not yet committed, and
+/// the rows of the worker after its commit; `None` if it was rolled back.
 fn attempt(
     engine: &Engine,
     table: &TableHandle,

@@ -83,7 +83,7 @@ impl Vocabulary {
         Self { words }
     }
 
-    /// A word; words with small numbers are more frequent.
+    /// A random word. The first words of the vocabulary are the most frequent.
     pub fn word(&self, random: &mut Random) -> &str {
         let index = random.skewed(self.words.len() as u64);
         usize::try_from(index)

@@ -12,7 +12,7 @@ pub enum Shape {
     Star,
     /// Readings of 1000 sensors, in order of time.
     Sensor,
-    /// Flights of a few years, in order of departure.
+    /// Flights, in order of departure.
     Flights,
     /// The purchases of the insert benchmark: every key except the first is random.
     Purchases,
@@ -68,7 +68,7 @@ fn date(days: u64) -> (u64, u64, u64) {
     (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
-/// The star schema's date key: 19940517.
+/// The star schema's date key, like 19940517.
 fn date_key(days: u64) -> u64 {
     let (year, month, day) = date(days);
     year * 10_000 + month * 100 + day

@@ -78,7 +78,7 @@ impl<W: Write> RowWriter<W> {
         self.digits(value % unit, places);
     }
 
-    /// Text without quotes, backslashes, tabs and newlines.
+    /// Text without single quotes, backslashes, tabs and newlines.
     ///
     /// # Panics
     /// When `value` has such a character.

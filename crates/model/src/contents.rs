@@ -11,7 +11,7 @@ pub struct TableContents {
     pub indexes: Vec<BTreeMap<Key, Value>>,
 }
 
-/// All tables by name.
+/// The tables, and the prepared transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     tables: BTreeMap<TableId, (String, TableContents)>,

@@ -15,8 +15,9 @@ fn key_successor(key: &[u8]) -> Key {
 }
 
 impl Model {
-    /// Reads the newest committed or own version of a row and locks the row if
-    /// it exists.
+    /// Reads the newest committed or own version of a row. Locks the row if it exists;
+    /// otherwise locks its key against insertions, if the reads of the transaction must be
+    /// repeatable.
     ///
     /// # Panics
     /// When the transaction is not open.
@@ -59,12 +60,13 @@ impl Model {
         }
     }
 
-    /// The rows of a locking scan of an index: at most `limit` rows, from `from` on in the scan's
-    /// direction. The scan waits at the first row that another open transaction wrote or locked in
-    /// a conflicting mode. Rows of index 0 are locked as by [`Model::get_locked`].
+    /// The rows of a locking scan of an index: at most `limit` rows, forward from `from` on, or
+    /// backward from before `from`. The scan waits at the first row that another open transaction
+    /// wrote or, in index 0, locked in a conflicting mode. Locks the rows of index 0, and the range
+    /// that was read if the reads of the transaction must be repeatable.
     ///
     /// # Panics
-    /// When the transaction or the table is not open.
+    /// When the transaction is not open.
     pub fn scan_locked(
         &mut self,
         id: TransactionId,
@@ -169,7 +171,7 @@ impl Model {
         }
     }
 
-    /// Removes the ranges locked in a table, whose indexes are being replaced.
+    /// Removes the locked ranges of a table whose indexes are being replaced.
     pub(crate) fn forget_ranges(&mut self, table: TableId) {
         for open in self.transactions.values_mut() {
             open.range_locks.forget_ranges(table);

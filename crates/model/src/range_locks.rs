@@ -1,6 +1,6 @@
 //! The ranges that a transaction has read with locks. Other transactions must
-//! not insert there until it ends. An engine may block insertions somewhat
-//! beyond these ranges, because it locks ahead of a scan.
+//! not insert there until this transaction ends. An engine may block insertions
+//! somewhat beyond these ranges, because it locks ahead of a scan.
 
 use crate::types::{EntryKey, InsertBlocked, Key, TableId};
 
@@ -8,7 +8,7 @@ use crate::types::{EntryKey, InsertBlocked, Key, TableId};
 #[derive(Debug, Default)]
 pub(crate) struct RangeLocks {
     ranges: Vec<LockedRange>,
-    /// Tables in which it has read any row with a lock.
+    /// Tables that it has read with locks.
     tables: Vec<TableId>,
 }
 

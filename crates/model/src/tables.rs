@@ -1,5 +1,5 @@
 //! Table changes. They are not part of transactions: each takes effect
-//! immediately, and no open transaction may have written the table.
+//! immediately, and no open transaction may have written or locked rows of the table.
 
 use crate::events::Event;
 use crate::store::{Model, Table};
@@ -24,7 +24,7 @@ impl Model {
     /// Drops a table.
     ///
     /// # Panics
-    /// When there is no such table, or an open transaction wrote it.
+    /// When there is no such table, or [`Model::is_in_use`] is true for it.
     pub fn drop_table(&mut self, table: TableId) {
         self.require_idle(table);
         self.record(Event::Dropped { table });
@@ -33,7 +33,7 @@ impl Model {
     /// Renames a table; `false` when the name is taken.
     ///
     /// # Panics
-    /// When there is no such table, or an open transaction wrote it.
+    /// When there is no such table, or [`Model::is_in_use`] is true for it.
     pub fn rename_table(&mut self, table: TableId, name: &str) -> bool {
         self.require_idle(table);
         if self.table(name).is_some() {
@@ -49,7 +49,7 @@ impl Model {
     /// Empties a table.
     ///
     /// # Panics
-    /// When there is no such table, or an open transaction wrote it.
+    /// When there is no such table, or [`Model::is_in_use`] is true for it.
     pub fn truncate_table(&mut self, table: TableId) {
         self.forget_ranges(table);
         self.require_idle(table);
@@ -59,7 +59,7 @@ impl Model {
     /// Replaces the indexes of a table.
     ///
     /// # Panics
-    /// When there is no such table, or an open transaction wrote it.
+    /// When there is no such table, or [`Model::is_in_use`] is true for it.
     pub fn alter_table(&mut self, table: TableId, indexes: Vec<IndexSource>) {
         self.forget_ranges(table);
         self.require_idle(table);

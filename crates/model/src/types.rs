@@ -25,7 +25,7 @@ pub struct Savepoint(pub(crate) usize);
 pub struct EntryKey {
     /// The table.
     pub table: TableId,
-    /// The number of the index in the table; zero contains the rows.
+    /// The number of the index in the table; index 0 contains the rows.
     pub index: usize,
     /// The key.
     pub key: Key,
@@ -61,7 +61,7 @@ pub struct Moment {
 /// The source of an index of an altered table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexSource {
-    /// An index that the table already had.
+    /// An index that the table already had, by its number before the change.
     Kept(usize),
     /// A new index.
     Added {
@@ -116,6 +116,6 @@ pub enum InsertBlocked {
     /// Possibly: another transaction read the table with locks, and an engine
     /// may lock more than the range that was read.
     Possibly,
-    /// Yes: another transaction read that range with locks.
+    /// Yes: another transaction read a range that contains the key with locks.
     Yes,
 }

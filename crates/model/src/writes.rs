@@ -1,6 +1,5 @@
 //! Writes rows: runs all checks in the order of the caller, then writes all entries. A range
-//! deletion is computed immediately, because the versions that it reads cannot change during the
-//! transaction.
+//! deletion immediately becomes deletions of the keys in the range that are known at that time.
 
 use crate::reads::Newest;
 use crate::store::Model;
@@ -26,8 +25,9 @@ impl Model {
         let transaction = self.transaction_mut(id);
         transaction.writes.extend_from_slice(writes);
         for (_, entry) in checks {
-            // From here on the new version is an implicit lock of the row. A lock taken before the
-            // last savepoint survives a rollback to that savepoint.
+            // From here on the new version is an implicit lock of the row, so the explicit lock is
+            // removed. One taken before the last savepoint is retained, because it must survive a
+            // rollback to that savepoint.
             let now = transaction.savepoints;
             let held = transaction.locks.get(entry);
             if held.is_some_and(|(_, savepoints)| *savepoints == now) {
@@ -37,7 +37,7 @@ impl Model {
         AccessOutcome::Done
     }
 
-    /// The result of the first check that fails.
+    /// The result of the first check that fails; `Done` if none does.
     ///
     /// # Panics
     /// When the transaction is not open.
@@ -130,8 +130,8 @@ impl Model {
         }
     }
 
-    /// The newest version of an entry, own or committed. `None` when there is
-    /// none or another open transaction wrote it.
+    /// The value of the newest version of a row, own or committed. `None` when there is
+    /// none, when it is a deletion, or when another open transaction wrote it.
     ///
     /// # Panics
     /// When the transaction is not open.

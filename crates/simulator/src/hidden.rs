@@ -17,8 +17,8 @@ const HIDDEN: &str = "/hidden";
 
 impl Simulation {
     /// Hides files of some tables. Called directly after a power loss, so the contents of the disk
-    /// are durable. First opens and checks a copy of the disk: the engine must recover the same state
-    /// without the files.
+    /// are durable. First opens and checks a copy of the disk: the engine must recover the same
+    /// state without the files.
     pub(crate) fn hide_files(&mut self) -> Checked<()> {
         let disk = self.disk.clone();
         self.disk = disk.crash(0);

@@ -118,8 +118,9 @@ impl Simulation {
         }
     }
 
-    /// Clears the planned faults during an incarnation. Unless a fault may have stopped the log, the
-    /// log must then work, and so must a checkpoint unless a fault may have made files refuse it.
+    /// Clears the planned faults during an incarnation. Unless a fault may have stopped the log,
+    /// the log must then work, and so must a checkpoint unless a fault may have made files refuse
+    /// it.
     pub(crate) fn clear_faults(&mut self) -> Checked {
         faults::clear(&self.disk);
         if self.may_stop_log || faults::power_is_off(&self.disk) {

@@ -93,24 +93,24 @@ impl FaultDisk {
         })
     }
 
-    /// Plans the failure of a write or change of length, after `after`
-    /// successful ones.
+    /// Plans the failure of a write or change of length, after `after` other
+    /// ones.
     pub fn fail_write(&self, after: u64, failure: WriteFailure) {
         self.state.lock().plan.writes.fail(after, failure);
     }
 
-    /// Plans the failure of a sync of a file, after `after` successful ones.
+    /// Plans the failure of a sync of a file, after `after` other ones.
     pub fn fail_sync(&self, after: u64, failure: SyncFailure) {
         self.state.lock().plan.syncs.fail(after, failure);
     }
 
-    /// Plans the failure of a read, after `after` successful ones.
+    /// Plans the failure of a read, after `after` other ones.
     pub fn fail_read(&self, after: u64) {
         self.state.lock().plan.reads.fail(after, ());
     }
 
-    /// Plans the failure of a creation, rename, removal or sync of a directory,
-    /// after `after` successful ones. The operation that fails has no effect.
+    /// Plans the failure of a creation, rename or removal, or of a sync of a directory,
+    /// after `after` other ones. The operation that fails has no effect.
     pub fn fail_name_change(&self, after: u64) {
         self.state.lock().plan.name_changes.fail(after, ());
     }
@@ -127,9 +127,9 @@ impl FaultDisk {
         state.plan.clear_failures();
     }
 
-    /// Plans a power loss during a change (of bytes, length, names, or a sync), after `after`
-    /// successful ones. That change and all later operations fail. [`FaultDisk::crash`] determines
-    /// whether the change took effect.
+    /// Plans a power loss during a change (of bytes, length, reserved space or names, or a sync),
+    /// after `after` other ones. That change and all later operations fail. [`FaultDisk::crash`]
+    /// determines whether a change of bytes, length or names took effect.
     pub fn cut_power(&self, after: u64) {
         let mut state = self.state.lock();
         state.plan.power_off_at = Some(state.plan.changes + after);
@@ -160,7 +160,7 @@ impl FaultDisk {
         self.state.lock().used_bytes()
     }
 
-    /// Inverts one bit (0 to 7) of a file, durably.
+    /// Inverts one bit (0 to 7) of the byte at `offset` of a file, durably.
     ///
     /// # Errors
     /// `NotFound`; `Corrupt` beyond the end.
@@ -174,7 +174,7 @@ impl FaultDisk {
         }
     }
 
-    /// Bytes of writes that no sync has made durable.
+    /// Bytes of the writes that the next syncs make durable.
     #[must_use]
     pub fn unsynced_bytes(&self) -> u64 {
         let state = self.state.lock();

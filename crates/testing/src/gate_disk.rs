@@ -1,6 +1,6 @@
 //! A disk with gates: reads, writes or syncs of chosen files wait, take longer or
-//! fail until the test opens the gate. Stands for a disk that is too slow for its
-//! users, and for one of which some files cannot be written.
+//! fail until the test opens the gate. Simulates a disk that is too slow, or on which
+//! some files cannot be written.
 
 use crate::random::Random;
 use parking_lot::{Condvar, Mutex};
@@ -29,7 +29,7 @@ const CHANGES: &[Operation] = &[Operation::Write, Operation::Sync];
 enum Effect {
     /// It waits, unless `operations_max` operations have arrived before it.
     Wait { operations_max: usize },
-    /// It waits for a random time below this one.
+    /// It waits for a random time below `max`.
     Delay { max: Duration },
     /// It fails with an I/O error.
     Fail,
@@ -133,9 +133,9 @@ fn name(operation: Operation) -> &'static str {
 
 /// A disk over another one, with gates. Clones share the gates.
 ///
-/// A gate is for files whose paths contain a text, and for threads whose name it
-/// is. Such a text has one gate: a later one replaces it, and operations that wait
-/// at the old gate continue at the new one.
+/// A gate is for files whose paths contain a text, and for threads with this text as
+/// their name. Each text has at most one gate: a later gate replaces it, and then
+/// applies to the operations that wait at the old one.
 #[derive(Clone, Debug)]
 pub struct GateDisk {
     disk: Arc<dyn Disk>,
@@ -220,7 +220,7 @@ impl GateDisk {
         self.gates.changed.notify_all();
     }
 
-    /// Lets one waiting operation pass the gate.
+    /// Lets one operation pass the gate: one that waits, or the next one if none does.
     pub fn admit_one(&self, part: &str) {
         self.gates.change(part, |gate| gate.admitted += 1);
     }

@@ -32,14 +32,14 @@ impl Random {
         result
     }
 
-    /// A number below `bound`; zero when `bound` is zero. The bias is below
-    /// one in 2^64 / `bound`.
+    /// A number below `bound`; zero when `bound` is zero. The relative difference
+    /// between the probabilities of two numbers is about `bound` / 2^64.
     pub fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.next_u64()) * u128::from(bound);
         u64::try_from(wide >> 64).unwrap_or(0)
     }
 
-    /// True with probability 1 / `n`.
+    /// True with probability 1 / `n`; always true when `n` is zero.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }

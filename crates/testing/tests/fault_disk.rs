@@ -326,7 +326,7 @@ fn reserved_space_is_available_on_a_full_disk() {
     assert!(other.write_all_at(b"x", 0).unwrap_err().is_no_space());
     file.write_all_at(&[7; 98], 2).unwrap();
     assert!(file.write_all_at(b"x", 100).unwrap_err().is_no_space());
-    // Setting the length frees reserved space, even if it does not change.
+    // Setting the length frees reserved space, even if the length does not change.
     file.set_len(10).unwrap();
     file.reserve(50).unwrap();
     file.set_len(10).unwrap();

@@ -72,7 +72,8 @@ impl Content {
         true
     }
 
-    /// Changes the length. Returns false if the file would be too large for memory.
+    /// Changes the length and frees reserved space. Returns false if the file would be too large
+    /// for memory.
     pub fn set_length(&mut self, bytes: u64) -> bool {
         let Ok(length) = usize::try_from(bytes) else {
             return false;

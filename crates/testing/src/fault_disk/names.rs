@@ -39,7 +39,7 @@ impl Change {
                 table.insert(path.clone(), *id);
             }
             Self::Remove(path, id) => {
-                // If an earlier change is lost, the name may be another file's.
+                // If an earlier change is lost, the name may belong to another file.
                 if table.get(path) == Some(id) {
                     table.remove(path);
                 }
@@ -53,8 +53,8 @@ impl Change {
         }
     }
 
-    /// Whether a sync of the directory makes this durable. A rename between
-    /// two directories is one step of the file system's journal.
+    /// Whether a sync of the directory makes this durable. A rename between two directories
+    /// is one step of the file system's journal, so a sync of either makes it durable.
     fn is_in(&self, directory: &Path) -> bool {
         let inside = |path: &Path| path.parent() == Some(directory);
         match self {
@@ -101,7 +101,7 @@ impl Names {
         self.change(Change::Create(path.to_path_buf(), id));
     }
 
-    /// Removes a name and returns its contents.
+    /// Removes a name and returns the id of its contents; `None` if there is no such name.
     pub fn remove(&mut self, path: &Path) -> Option<ContentId> {
         let id = self.get(path)?;
         self.change(Change::Remove(path.to_path_buf(), id));
@@ -136,7 +136,7 @@ impl Names {
                 }
                 change.apply(&mut self.durable);
                 changed.push(change.id());
-                // After a durable rename, earlier changes must not be applied again.
+                // After a durable rename, earlier changes of this file must not be applied again.
                 if let Change::Rename(_, _, id) = change {
                     rest.retain(|earlier: &Change| earlier.id() != id);
                 }

@@ -10,11 +10,11 @@ use teak_base::StorageResult;
 pub enum WriteFailure {
     /// An I/O error; nothing is written.
     Nothing,
-    /// An I/O error; a part at the front is written.
+    /// An I/O error; a random number of bytes at the front is written, from none to all.
     Partial,
     /// An I/O error, although all bytes are written.
     Whole,
-    /// The disk is full; a part at the front is written.
+    /// The disk is full; a random number of bytes at the front is written, but not all.
     NoSpace,
 }
 
@@ -34,9 +34,9 @@ pub enum SyncFailure {
 /// Which operations on a file fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileFailure {
-    /// Writes and changes of the length, with an I/O error; nothing is written.
+    /// Writes, changes of the length and reservations, with an I/O error; nothing is written.
     Writes,
-    /// Writes and reservations, as on a full disk; nothing is written.
+    /// The same operations, as on a full disk; nothing is written.
     NoSpace,
     /// Syncs, with an I/O error. The unsynced writes are retained.
     Syncs,
@@ -108,7 +108,7 @@ impl Plan {
     }
 
     /// # Errors
-    /// The planned error of a write or change of the length.
+    /// The planned error of a write, a change of the length or a reservation.
     pub fn write_to(&self, operation: &'static str, path: &Path) -> StorageResult<()> {
         match self.failing.get(path) {
             Some(FileFailure::Writes) => Err(injected(operation, path)),

@@ -18,12 +18,12 @@ pub(super) struct State {
     pub(super) plan: Plan,
     pub(super) random: Random,
     pub(super) next_id: ContentId,
-    /// A power loss releases all locks.
+    /// The locks of paths. The disk after a power loss has none.
     pub(super) locks: Arc<LockTable>,
 }
 
 impl State {
-    /// Removes contents that have neither a name nor a handle.
+    /// Removes contents that have no handle and no name, and cannot get one by a power loss.
     pub(super) fn forget_unreachable(&mut self, id: ContentId) {
         let open = self.contents.get(&id).is_some_and(|c| c.handles > 0);
         if !open && !self.names.refers_to(id) {

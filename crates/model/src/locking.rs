@@ -15,9 +15,9 @@ fn key_successor(key: &[u8]) -> Key {
 }
 
 impl Model {
-    /// Reads the newest committed or own version of a row. Locks the row if it exists;
-    /// otherwise locks its key against insertions, if the reads of the transaction must be
-    /// repeatable.
+    /// Reads the newest committed or own version of a row. Locks the row if it exists and
+    /// the transaction has not written it. If it does not exist, locks its key against
+    /// insertions, if the reads of the transaction must be repeatable.
     ///
     /// # Panics
     /// When the transaction is not open.

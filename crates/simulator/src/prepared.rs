@@ -87,7 +87,7 @@ impl Simulation {
             if waited && commits && prepared.session.is_some() {
                 self.acknowledge();
             } else if waited {
-                // Only commits through a handle are known to log changed counters.
+                // Rollbacks and commits by name do not log changed counters.
                 self.model.acknowledge();
             }
             return Ok(Flow::On);

@@ -72,7 +72,7 @@ void commit_ordered(handlerton *, THD *thd, bool all) {
 
 int close_connection(handlerton *hton, THD *thd) {
   Session *session = Session::find(thd);
-  // KILL reads the pointer under the lock that this takes.
+  // Takes the lock under which KILL reads the pointer.
   thd_set_ha_data(thd, hton, nullptr);
   delete session;
   return 0;
@@ -99,7 +99,8 @@ int savepoint_rollback(handlerton *, THD *thd, void *savepoint) {
   return session->rollback_to_savepoint(mark);
 }
 
-/* Whether metadata locks taken since the savepoint can be released: only if the transaction holds no locks of the engine. */
+/* Whether metadata locks taken since the savepoint can be released: only if the transaction has neither locks nor
+   writes in the engine. */
 bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd) {
   Session *session = Session::find(thd);
   return session != nullptr && !session->holds_locks();
@@ -165,7 +166,7 @@ void log_message(void *, teak_log_level level, const char *text, size_t length) 
 
 /* Called before a session waits for another session's transaction, which cannot end during this call. A replica's
    workers commit in the order of the primary: if the blocking transaction must commit later, the server kills and
-   retries it. The server also uses these reports to mark transactions that waited in the binary log, and to end a
+   retries it. The server also uses these reports to mark, in the binary log, transactions that waited, and to end a
    delayed group commit early. */
 void wait_begins(void *waiter, void *holder) {
   thd_rpl_deadlock_check(static_cast<THD *>(waiter), static_cast<THD *>(holder));

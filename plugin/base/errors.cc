@@ -58,7 +58,7 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
       if (thd != nullptr) thd->mark_transaction_to_rollback(true);
       return HA_ERR_RECORD_CHANGED;
     case TEAK_INTERRUPTED:
-      // Without a KILL the interrupt must not be reported as a KILL.
+      // An interrupt that no KILL caused must not be reported as a KILL.
       if (thd == nullptr || thd_kill_level(thd) != THD_IS_NOT_KILLED) return HA_ERR_ABORTED_BY_USER;
       break;
     case TEAK_NO_SPACE:
@@ -110,7 +110,7 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
       status != TEAK_NO_SPACE && status != TEAK_TOO_MANY_LOCKS && status != TEAK_READ_ONLY &&
       status != TEAK_UNAVAILABLE)
     sql_print_error("TEAK: %s", cause->c_str());
-  // A note, because strict mode would turn a warning into the error.
+  // A note, because strict mode would turn a warning into an error.
   if (explain && thd != nullptr)
     push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_GET_ERRMSG, ER_THD(thd, ER_GET_ERRMSG),
                         static_cast<int>(status), cause->c_str(), "TEAK");

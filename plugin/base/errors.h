@@ -24,9 +24,10 @@ namespace teak {
 /* An error without a separate HA_ERR_ number; handler::get_error_message() returns its text. */
 constexpr int ERROR_OF_ENGINE = HA_ERR_LAST + 20;
 
-/* Returns the HA_ERR_ number of a status that is not TEAK_OK. `subject` names the object of the call (a table,
-   'COMMIT'); `cause` receives the full message, or less if memory runs out. Pushes a note with the cause if the server's
-   text for the number does not contain it, and marks the transaction for rollback if the status requires it. */
+/* Returns the HA_ERR_ number of a status, or ERROR_OF_ENGINE; 0 for TEAK_OK. `subject` names the object of the call (a
+   table, 'COMMIT'); `cause` receives the full message, or less if memory runs out. Pushes a note with the cause if the
+   server's text for the number does not contain it, marks the transaction for rollback if the status requires it, and
+   may log the cause. */
 int convert(THD *thd, teak_status status, const char *subject, std::string *cause);
 
 /* The same outside of a handler (commit, savepoints): also raises the error, unless a KILL caused it. */

@@ -20,7 +20,7 @@ namespace {
 constexpr char SERVERS_PREFIX[] = "#sql-temptable-";
 constexpr char PREFIX[] = "#temporary-";
 
-/* How the server names tables and partitions while rows are copied into them. */
+/* Prefix and suffix of the names that tables and partitions have while the server copies rows into them. */
 constexpr char COPY_PREFIX[] = "#sql-alter-";
 constexpr char COPY_SUFFIX[] = "#TMP#";
 

@@ -33,8 +33,8 @@ class EngineTableName {
 /* Whether a path of the server names the target of a copying ALTER TABLE, or a partition that is being reorganised. */
 bool is_filled_copy(const char *path);
 
-/* Whether a path names a complete table, and neither a partition nor a table that the server uses during an ALTER TABLE.
-   Only paths of the last two contain '#', because the server encodes it in names that a user has chosen. */
+/* Whether a path names a complete table: not a partition, a temporary table, or a table that the server uses during an
+   ALTER TABLE. Only the paths of these contain '#', because the server encodes it in names that a user has chosen. */
 bool is_whole_table(const char *path);
 
 bool is_partition(const char *path);

@@ -17,7 +17,7 @@
 
 namespace teak {
 
-/* Database and table of the name of a table in the engine. Both are empty if the name is empty. */
+/* The names of the database and the table, from the table's name in the engine. Both are empty if that is empty. */
 struct SqlName {
   std::string database, table;
   explicit SqlName(teak_slice name);
@@ -26,13 +26,13 @@ struct SqlName {
 std::string hexadecimal(teak_slice bytes);
 const char *kind_name(teak_lock_kind kind);
 
-/* The statement that a connection runs; empty if it cannot be read without waiting. */
+/* The statement that a connection runs; empty if there is none, or if it cannot be read without waiting. */
 std::string statement_of(uint64_t thread);
 
 /* Whether the connection has the PROCESS privilege. Raises no error. */
 bool may_see_others(THD *thd);
 
-/* The transaction's last failed lock wait as JSON; empty if there is none. */
+/* The transaction's last failed lock wait as JSON; empty if there is none, or if it was already described. */
 std::string describe_failed_wait(THD *thd, teak_transaction *transaction);
 
 }  // namespace teak

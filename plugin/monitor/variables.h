@@ -26,7 +26,7 @@ extern ha_create_table_option table_options[];
 extern struct st_mysql_sys_var *system_variables[];
 extern struct st_mysql_show_var status_variables[];
 
-/* Milliseconds. */
+/* In milliseconds; 0: do not wait. */
 uint session_lock_timeout(THD *thd);
 bool session_refuse_stale_writes(THD *thd);
 bool session_commit_sync(THD *thd);
@@ -34,7 +34,7 @@ bool session_commit_sync(THD *thd);
 /* The codec of a table's option COMPRESSION. */
 inline teak_codec codec_of(uint compression) { return static_cast<teak_codec>(TEAK_CODEC_NONE + compression); }
 
-/* The caller owns the text; it must remain valid until another one is set or the connection ends. */
+/* The caller owns the text; it must remain valid until another text is set or the connection ends. */
 void set_session_last_lock_timeout(THD *thd, char *text);
 
 /* Fills the options from the variables, with defaults that depend on the machine. The caller sets the directory and

@@ -67,7 +67,7 @@ teak_status Cursor::open() {
   return TEAK_OK;
 }
 
-/* Copies the last key returned into this object. */
+/* Copies the key of the row last returned into saved_, and returns it. */
 teak_slice Cursor::last_key() {
   if (has_last_ && !last_is_saved_) {
     saved_.clear();
@@ -144,7 +144,8 @@ teak_status Cursor::previous(teak_row *row) {
   return returned(teak_cursor_seek(cursor_, last_key(), TEAK_SEEK_BEFORE, row), row, true, End::First);
 }
 
-/* Waits for the lock of the row last returned and returns that row, or the nearest row if it was deleted. */
+/* Waits for the lock of the row last returned, and returns this row, or the next one in the direction of the scan if it
+   was deleted. */
 teak_status Cursor::again(teak_seek how, teak_row *row) {
   teak_cursor_set_semi_consistent(cursor_, false);
   const End beyond = how == TEAK_SEEK_AT_OR_AFTER ? End::Last : End::First;

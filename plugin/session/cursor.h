@@ -42,8 +42,8 @@ class Cursor {
              locks_ranges == other.locks_ranges && skips_large == other.skips_large;
     }
   };
-  /* Selects the index and options of the next calls. Resets position and bounds; reuses the engine's cursor if
-     possible. */
+  /* Selects the index, lock mode and options of the following calls. Resets position, bounds and semi-consistent reads;
+     reuses the engine's cursor if possible. */
   void bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Options options);
 
   /* Sets the statistics to which later reads add their pages; nullptr: no counting. */
@@ -53,7 +53,7 @@ class Cursor {
   teak_status set_bounds(teak_slice lower, teak_slice upper);
   bool bounded() const { return bounded_; }
 
-  /* Like the calls in teak.h. A row's bytes are valid until the next call on this cursor, or until it is detached. */
+  /* Like the functions teak_cursor_...() of teak.h. A row's bytes are valid until the next call on this cursor, or until it is detached. */
   teak_status get(teak_slice key, teak_row *row);
   teak_status seek(teak_slice key, teak_seek how, teak_row *row);
   teak_status first(teak_row *row);
@@ -63,9 +63,9 @@ class Cursor {
   teak_status previous(teak_row *row);
   void unlock();
 
-  /* Semi-consistent reads, until the cursor is bound again: rows that other transactions have locked or written are returned in
-     their last committed version, without a lock. After such a row next() and previous() wait for its lock and return it again if
-     it still exists, unless unlock() was called for it. */
+  /* Semi-consistent reads, until the cursor is bound again: of a row that another transaction has locked or written,
+     the newest committed version is returned, and the row is not locked. The following next() or previous() waits for
+     the lock of this row and returns the row again if it still exists, unless unlock() was called for it. */
   void set_semi_consistent(bool semi_consistent);
   bool is_unlocked() const { return unlocked_; }
 
@@ -79,7 +79,7 @@ class Cursor {
 
   teak_status open();
   enum class End { None, First, Last };
-  /* `beyond`: the end past which the cursor is positioned if there was no row. */
+  /* Notes the result of a call. `beyond`: the end of the index that the call has reached if there was no row. */
   teak_status returned(teak_status status, teak_row *row, bool positioned, End beyond = End::None);
   teak_slice last_key();
   teak_status again(teak_seek how, teak_row *row);
@@ -95,7 +95,7 @@ class Cursor {
   bool bounded_ = false;
   bool bounds_unset_ = false;  // the bounds have not been passed to the engine's cursor yet
   bool semi_consistent_ = false;
-  bool unlocked_ = false;    // the row last returned is a committed version without a lock (semi-consistent read)
+  bool unlocked_ = false;    // the row last returned was not locked (semi-consistent read)
   bool positioned_ = false;  // the engine's cursor is at the row last returned
   End beyond_ = End::None;
   bool has_last_ = false;

@@ -46,7 +46,7 @@ struct alignas(CACHE_LINE_BYTES) Slot {
 
 Slot slots[SLOTS];
 
-/* The server stores a number with each result: the number of changes, with the slot in the low bits. */
+/* The server stores a number with each result: the number of changes, with the slot's number in the low bits. */
 constexpr ulonglong SLOT_BITS = 16;
 
 constexpr ulonglong data_of(SlotNumber slot, uint64_t changes) { return changes << SLOT_BITS | slot; }
@@ -70,14 +70,14 @@ bool knows_first = false;
 uint64_t first_counted = 0;  // transactions from this number on enter slots
 std::atomic<bool> settled{false};
 
-/* Whether every write that has not ended is counted. */
+/* Whether every active transaction has entered the slots of the tables that it has written. */
 bool is_settled() {
   if (settled.load(std::memory_order_acquire)) return true;
   std::lock_guard<std::mutex> guard(settling);
   uint64_t oldest = 0, next = 0;
   if (!knows_first || teak_engine_get_running_transactions(engine, &oldest, &next) != TEAK_OK || oldest < first_counted)
     return false;
-  // Writes of transactions that did not enter slots are committed by now.
+  // All transactions that did not enter slots have ended. Stores the newest of their commits in every slot.
   for (Slot &slot : slots) slot.change();
   settled.store(true, std::memory_order_release);
   return true;

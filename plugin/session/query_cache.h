@@ -8,10 +8,10 @@
    table's results when a statement has changed it, which may be long before the commit; so it asks the engine before
    it stores a result and before it uses one.
 
-   Every table has a slot, chosen by its name (two tables may share one): the number of active transactions that have written it,
-   the number of changes so far, and the newest commit at the last change.
+   Every table has a slot, chosen by its name (two tables may share one). A slot stores the number of transactions that
+   are in it, the number of changes so far, and the newest commit at the last change.
 
-   1. A transaction enters a table's slot before its first write of it.
+   1. A transaction enters a table's slot before it first writes the table.
    2. When it has ended, committed or not, it stores the newest commit in its slots, counts a change, and leaves. A prepared
       transaction without a connection leaves at XA COMMIT or XA ROLLBACK. DROP, RENAME, TRUNCATE, CREATE and ALTER in
       place count a change.
@@ -83,8 +83,9 @@ class Writes {
   void end() {
     if (any()) leave_all();
   }
-  /* Called before a prepared transaction is detached from its connection. If memory runs out, the slots remain marked
-     as being written until the server ends, so no cached result of their tables is used. */
+  /* Called before a prepared transaction is detached from its connection: it remains in its slots until
+     ended_by_xid(). If memory runs out, it remains in them until the server ends, so that no cached result of their
+     tables is used. */
   void leave_to(teak_slice xid);
 
  private:
@@ -102,7 +103,8 @@ void ended_by_xid(teak_slice xid);
    still_valid(). */
 bool may_keep(const teak_transaction *reader, SlotNumber slot, ulonglong *data);
 
-/* Callback of the server. False with `data` changed: the result is no longer valid. */
+/* Callback of the server: whether it may use a stored result. If not, and `data` was changed, the server removes the
+   table's results. */
 my_bool still_valid(THD *thd, const char *path, uint path_bytes, ulonglong *data);
 
 }  // namespace teak::query_cache_use

@@ -4,9 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Session: the state of one connection. It owns the engine's transaction, the savepoint of the running statement (to
-   roll back a failed statement without its transaction), and the list of cursors to detach before the transaction
-   ends. Everything except interrupt() is called by the connection's own thread. */
+/* Session: the state of one connection, or of one handler of a table without rollback. It owns the engine's transaction,
+   the savepoint of the running statement (to roll back a failed statement but not its transaction), and the list of
+   cursors to detach before the transaction ends. Everything except interrupt() is called by the connection's own thread. */
 
 #ifndef TEAK_SESSION_SESSION_H
 #define TEAK_SESSION_SESSION_H
@@ -39,8 +39,8 @@ class Session {
 
   THD *thd() const { return thd_; }
   teak_transaction *transaction() const { return transaction_; }
-  /* Whether the transaction has overwritten rows newer than its snapshot, so entries that the snapshot sees may not
-     match its rows. */
+  /* Whether the transaction may have written rows that had changed after its snapshot. The entries of secondary indexes
+     that the snapshot sees may then not match their rows. */
   bool is_past_snapshot() const { return transaction_ != nullptr && teak_transaction_is_past_snapshot(transaction_); }
   teak_transaction *transaction_to_read() {
     if (transaction_ == nullptr && kind_ == Kind::WithoutRollback) use();

@@ -37,8 +37,8 @@ struct Wanted {
   Name *after;
 };
 
-/* The server repeats the call while the list is full, and ends its own transactions between the calls. So names are
-   returned in order. */
+/* The server calls recover_prepared() again while the list is full, and ends its own transactions between the calls. So
+   each call returns, in order, XIDs after the last one of the previous call. */
 void want(void *context, teak_slice bytes) {
   auto *wanted = static_cast<Wanted *>(context);
   if (!wanted->after->is_before(bytes) || wanted->found == wanted->length) return;
@@ -56,7 +56,7 @@ void want(void *context, teak_slice bytes) {
 constexpr int XA_OK = 0, XA_RETRY = 4, XAER_NOTA = -4, XAER_RMFAIL = -7;
 
 /* When a connection closes, another connection may end its prepared transaction before the engines are notified. This
-   function then waits until the transaction is detached. If it returned XAER_NOTA, the server would report success and
+   function then waits until the transaction is detached. If it returned XAER_NOTA instead, the server would report success and
    remove the XID from its list. */
 int end_by_xid(const XID &xid, teak_status (*end)(teak_engine *, teak_slice, uint32_t)) {
   const XidBytes bytes(xid);
@@ -93,7 +93,8 @@ int recover_prepared(handlerton *, XID *list, uint length) {
 int commit_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_prepared_commit); }
 int rollback_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_prepared_rollback); }
 
-/* Called before the binary log purges files: their transactions must be durable in the engine. */
+/* Called after a rotation of the binary log. Once the transactions of the older files are durable in the engine, recovery
+   does not need these files. */
 void commit_checkpoint_request(void *cookie) {
   teak_status status = teak_engine_flush_log(engine);
   if (status == TEAK_OK)

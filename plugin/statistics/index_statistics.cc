@@ -51,7 +51,7 @@ class Sampler {
   }
 
   /* Skips at most `leaps` distinct prefixes of `parts` parts and adds their number to `distinct`. `whole` receives whether
-     the end of the index was reached. If not, the number of skipped entries is added to `passed`. */
+     the end of the index was reached. If not, the estimated number of skipped entries is added to `passed`. */
   teak_status leap(const KeyCodec &codec, uint parts, uint leaps, bool forward, uint64_t *distinct, uint64_t *passed,
                    bool *whole) {
     teak_row row;
@@ -84,7 +84,7 @@ class Sampler {
   std::optional<Session::SecondaryTransaction> secondary_;  // so that KILL interrupts the sampling
 };
 
-/* Identifies the key of the statistics, because ALTER may replace a key. */
+/* The name, columns and prefix lengths of a key. Stored with the statistics, because ALTER may replace a key. */
 std::string shape_of(const KEY &key) {
   std::string shape(key.name.str, key.name.length);
   for (uint i = 0; i < key.user_defined_key_parts; i++)

@@ -31,16 +31,16 @@ class IndexStatistics {
     bool unique, nullable;
   };
 
-  /* Called once. The table and the codecs must outlive this object. `table_id` is the key under which statistics are stored; 0:
-     they are not stored. */
+  /* Called once. The table and the codecs must outlive this object. `table_id` is the key under which statistics are
+     stored; 0: they are not stored. */
   void init(teak_table *table, uint64_t table_id, std::vector<Index> indexes);
 
-  /* Loads the stored statistics. Samples if there are none, or if the table has changed much since; `force`: always, with
-     more samples. Writes the results into the server's statistics, and stores them (those of a small table only with
+  /* The first call loads the stored statistics. Samples if there are none, or if the number of rows has changed much
+     since; `force`: always, with more samples. Writes the results into the server's statistics, and stores them (those of a small table only with
      `force`). Waits for another sampling thread only if there are no statistics yet, or with `force`. */
   teak_status refresh(THD *thd, const TABLE *table, uint64_t rows, bool force);
-  /* Writes the latest samples into the server's statistics. For a partitioned table, the last call determines the
-     result. */
+  /* Writes the latest samples into the server's statistics. For a partitioned table, the last call, of any
+     partition, determines the result. */
   void publish(const TABLE *table);
 
  private:

@@ -19,7 +19,7 @@ namespace teak {
 
 class AutoIncrementCounter {
  public:
-  /* Counter 0 of an engine table is the next AUTO_INCREMENT value; 0 means that no value was assigned yet. */
+  /* Counter 0 of an engine table contains the next AUTO_INCREMENT value, or 0 if no value was assigned yet. */
   static constexpr uint32_t NUMBER = 0;
 
   AutoIncrementCounter() = default;
@@ -28,10 +28,10 @@ class AutoIncrementCounter {
 
   void init(teak_table *table) { table_ = table; }
 
-  /* The value after the last one, at least 1. */
+  /* The next value to assign, at least 1. */
   teak_status next(ulonglong *value);
   teak_status set(ulonglong next);
-  /* Reads the counter from the engine again: TRUNCATE has reset it. */
+  /* Called after TRUNCATE has reset the counter in the engine: the next call reads it again. */
   void forget();
 
   /* Counts statements that have locked the counter or wait for its lock. While there are any, other statements must
@@ -43,11 +43,11 @@ class AutoIncrementCounter {
 
   /* MustLock: the counter was not advanced; the caller must lock it first. */
   enum class Result { Moved, MustLock };
-  /* Reserves values first, first + step, ..., which are equal to `offset` modulo `step`. `reserved` receives their
-     number. */
+  /* Reserves up to `wanted` values first, first + step, ..., which are equal to `offset` modulo `step`. `reserved`
+     receives their number; 0: no value is left. */
   teak_status reserve(ulonglong offset, ulonglong step, ulonglong wanted, bool has_lock, ulonglong *first,
                       ulonglong *reserved, Result *result);
-  /* Advances the counter past the value of a written row. */
+  /* Advances the counter past the value of a written row, unless it is already higher. */
   teak_status note(ulonglong value, bool has_lock, Result *result);
 
  private:

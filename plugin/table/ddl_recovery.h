@@ -5,8 +5,8 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* Completes the server's DDL recovery after a crash. The server's DDL log repeats or reverts renames table by table.
-   If only some partitions of a table have been renamed, the server stops at a partition that is not found under its
-   old name. */
+   If some partitions of a table were renamed before the crash, the server would stop at the first of them, because it
+   is not found under its old name. */
 
 #ifndef TEAK_TABLE_DDL_RECOVERY_H
 #define TEAK_TABLE_DDL_RECOVERY_H

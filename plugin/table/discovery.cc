@@ -97,7 +97,7 @@ int discover_table_names(handlerton *, LEX_CSTRING *database, MY_DIR *, handlert
     }
   };
   const teak_slice slice = {reinterpret_cast<const uint8_t *>(directory), strlen(directory)};
-  if (teak_table_list_directory(engine, slice, collect, &names) != TEAK_OK) return 0;  // no name of a database
+  if (teak_table_list_directory(engine, slice, collect, &names) != TEAK_OK) return 0;  // not a valid directory
   if (names.is_out_of_memory) throw std::bad_alloc();
   for (const std::string &name : names.list)
     if (is_whole_table(name.c_str()) && !has_frm(directory + name) && result->add_file(name.c_str())) return 1;

@@ -20,7 +20,7 @@ namespace teak {
 
 /* ---- hooks of the handlerton ---- */
 
-/* Reads the definition of a table without a .frm file, and writes the file. */
+/* Reads the definition of a table without a .frm file from its metadata, and writes the file. */
 int discover_table(handlerton *hton, THD *thd, TABLE_SHARE *share);
 /* Adds to `result` the tables of a database that have no .frm file. */
 int discover_table_names(handlerton *hton, LEX_CSTRING *database, MY_DIR *directory,
@@ -32,11 +32,11 @@ int discover_table_existence(handlerton *hton, const char *database, const char 
 /* Compares the version of the definition that the server has read with that in the table's metadata. Stores the server's
    definition if the metadata contains none, or no version. If the versions differ, returns an error:
    HA_ERR_TABLE_DEF_CHANGED if the metadata contains the definition, after which the server deletes the .frm file and
-   discovers the table. `path`: of the table. */
+   discovers the table. Otherwise returns 0. Partitions and temporary tables are not checked. */
 int check_definition(const char *path, const TABLE_SHARE *share, TableMetadata *metadata, std::string *cause);
 
-/* Renames a table, or a partition, in the engine. The metadata of a table that becomes a partition loses its definition.
-   A partition that becomes a table gets the .frm file that has its new name. */
+/* Renames a table, or a partition, in the engine. If a table becomes a partition, its definition is removed from its
+   metadata. If a partition becomes a table, the .frm file of the new name is stored in its metadata. */
 teak_status rename_engine_table(const char *from, const char *to);
 
 }  // namespace teak

@@ -35,8 +35,8 @@ namespace teak {
 class Share final : public Handler_share {
  public:
   enum class Purpose { Use, Repair };
-  /* Opens the engine's table without its files. Returns 0, or the server's error with the cause. For a repair, a table
-     that cannot be used is opened, too. */
+  /* Opens the engine's table: for use without its files, for a repair with them, and even if the table cannot be used.
+     Returns 0, or the server's error with the cause. */
   static int open(THD *thd, const char *name, const TABLE *table, Purpose purpose, Share **share, std::string *cause);
   ~Share() override;
 
@@ -78,7 +78,7 @@ class Share final : public Handler_share {
     uint32_t first_index = 0;
   };
   const Building *building() const { return building_.load(std::memory_order_acquire); }
-  /* Older objects are not freed before the Share, because a writer may still use them. */
+  /* nullptr: no keys are being built. Earlier objects are freed with the Share, because a writer may still use them. */
   void set_building(std::unique_ptr<const Building> building) {
     const Building *shared = building.get();
     if (building != nullptr) buildings_.push_back(std::move(building));
@@ -113,7 +113,7 @@ class Share final : public Handler_share {
   }
   bool has_indexed_virtual_column() const { return has_indexed_virtual_column_; }
 
-  /* Sets the bytes of each column that is NULL in the record as Field::reset() does, if these are not all zeros. */
+  /* Writes into each column that is NULL in the record the bytes that Field::reset() writes, unless these are all 0. */
   void write_null_images(uchar *record) const;
 
   /* The parts of a secondary entry other than the key's columns; false when the entry is malformed. */

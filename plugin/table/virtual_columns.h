@@ -14,7 +14,7 @@
 namespace teak {
 
 /* Computes the virtual columns of a key in the table's first record, which must contain the stored columns. Other
-   virtual columns are not computed, because this may fail. `quietly`: a bad value is not an error.
+   virtual columns are not computed, because their computation may fail. `quietly`: a bad value is not an error.
    Returns true on an error. */
 bool compute_virtual_columns(TABLE *table, uint key, bool quietly);
 

@@ -21,7 +21,8 @@ namespace teak {
    does not commit the other partitions separately. */
 std::vector<AlterContext *> take_alter_contexts(Alter_inplace_info *alter);
 
-/* Errors are raised for `open`. True: an error was raised. */
+/* Commits the alterations of all contexts together, and ends them. Errors are raised for `open`. True: an error was
+   raised. */
 bool commit_alter(OpenTable &open, const std::vector<AlterContext *> &contexts);
 
 void roll_back_alter(Alter_inplace_info *alter);

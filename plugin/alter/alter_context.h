@@ -66,7 +66,7 @@ struct AlterContext final : public inplace_alter_handler_ctx {
   bool needs_virtual_columns = false;
   std::vector<teak_planned_index> indexes;
   std::vector<uint8_t> metadata;
-  ByteBuffer key, value;  // of the entry that is encoded
+  ByteBuffer key, value;  // of the entry that is being encoded
 };
 
 /* For the engine's callbacks. `thd`: a THD. */

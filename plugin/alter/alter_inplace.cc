@@ -19,7 +19,7 @@ bool alter_in_place(TABLE *altered, Alter_inplace_info *alter) {
   auto *context = static_cast<AlterContext *>(alter->handler_ctx);
   if (context == nullptr || (context->added.empty() && !context->rebuild)) return false;
   THD *thd = context->open.thd();
-  // In the altered table's record the new columns may have values of the previous partition.
+  // The new columns of the altered table's record may still contain values that the previous partition has left.
   if (context->rebuild && (alter->handler_flags & ALTER_ADD_STORED_BASE_COLUMN))
     if (const char *reason = evaluate_added_columns(thd, altered, alter)) {
       my_error(ER_NOT_SUPPORTED_YET, MYF(0), reason);

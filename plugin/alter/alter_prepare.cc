@@ -24,7 +24,8 @@ namespace teak {
 
 namespace {
 
-/* Maximum number of rows that a repair leaves out because of duplicate unique keys. Their primary keys are in memory. */
+/* Maximum number of rows that a repair leaves out because of duplicates in one unique key. The primary keys of these
+   rows are in memory. */
 constexpr size_t DUPLICATES_MAX = 100000;
 
 /* Whether the rows have the same order in the altered table. */

@@ -6,11 +6,12 @@
 
 /* ALTER TABLE in place, step by step:
 
-     prepare  (no statement uses the table) the engine creates the files of new indexes; concurrent writes maintain these
+     prepare  (no statement uses the table) the engine creates the files of new indexes. From then on, writes maintain
+              these, if concurrent writes are allowed
      inplace  (concurrent writes, unless the lock forbids them) the rows of one snapshot are read; their entries are sorted
               and written
      commit   (no statement uses the table) one record of the engine's log contains the new indexes, the row format, the
-              new version of the definition and, for a partitioned table, all partitions
+              new version of the definition; for a partitioned table, those of all partitions
 
    After a crash the server queries the version of the definition to determine whether the old or the new .frm is
    valid. */

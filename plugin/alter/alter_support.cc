@@ -26,7 +26,7 @@ constexpr alter_table_operations METADATA_OPERATIONS =
     ALTER_COLUMN_COLUMN_FORMAT | ALTER_COLUMN_STORAGE_TYPE | ALTER_COLUMN_ORDER | ALTER_CHANGE_CREATE_OPTION |
     ALTER_OPTIONS | ALTER_DROP_CHECK_CONSTRAINT | ALTER_PARTITIONED | ALTER_RENAME | ALTER_RENAME_INDEX |
     ALTER_CHANGE_INDEX_COMMENT | ALTER_INDEX_IGNORABILITY | ALTER_INDEX_ORDER |
-    // Columns whose bytes change are also named by another flag.
+    // If the bytes of a column change, another flag is set, too.
     ALTER_CONVERT_TO;
 
 /* Operations that change the record, but not always the stored row. */

@@ -19,12 +19,12 @@ namespace teak {
 
 constexpr const char *STORED_FORM_CHANGES = "the storage format of a column changes";
 
-/* For each column of the altered table, its number in the old table; UINT32_MAX: none. Returns nullptr, or the reason
-   why the columns do not match. */
+/* For each stored column of the altered table, its number in the old table; UINT32_MAX: new or virtual. Returns
+   nullptr, or the reason why the columns do not match. */
 const char *old_columns_of(const TABLE *altered, const Alter_inplace_info *alter, std::vector<uint32_t> *old_columns);
 
-/* Stores the values of new stored columns for existing rows in the altered table's record. Returns nullptr, or the
-   reason why the rows do not all have the same value. */
+/* Stores in the altered table's record the values that new stored columns have in existing rows. Returns nullptr, or
+   the reason why the server must compute or check these values row by row. */
 const char *evaluate_added_columns(THD *thd, TABLE *altered, const Alter_inplace_info *alter);
 
 }  // namespace teak

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* AlteredRows: the form of the rows after an ALTER TABLE. Either existing rows can be read under the new definition,
+/* AlteredRows: the format of the rows after an ALTER TABLE. Either existing rows can be read under the new definition,
    with a description that the table's metadata stores; or all rows are rewritten. */
 
 #ifndef TEAK_ALTER_ALTERED_ROWS_H
@@ -22,7 +22,7 @@ namespace teak {
 
 struct AlteredRows {
   std::shared_ptr<const KeyCodec> primary;  // of the altered table, like all members
-  std::unique_ptr<RowCodec> rows;           // also reads rows from before the ALTER
+  std::unique_ptr<RowCodec> rows;           // after plan() it also reads rows from before the ALTER
   RowHistory history;
 
   /* For rows that are not rewritten. The altered table's record contains the values of its new columns, see

@@ -52,7 +52,7 @@ class KeyBuilder {
     return context_.compute_virtual_columns(altered_);
   }
 
-  /* Reads one of the rows, by the primary key in the entry's value: the message shows the columns of the key. */
+  /* Reads one of the rows by the primary key in its entry's value, because the message shows the key's columns. */
   bool report_duplicate(const teak_duplicate &duplicate) {
     const uint key = context_.added[duplicate.index].key;
     teak_slice primary;

@@ -7,7 +7,7 @@
 /* OptimizeLock: the metadata lock of the table that OPTIMIZE TABLE rewrites.
 
      1. The server acquires an exclusive lock, closes all other instances of the table, and calls the engine.
-     2. admit_readers() lowers the lock: other connections read the table, and wait to write it.
+     2. admit_readers() lowers the lock: other connections can read the table, but wait when they want to write it.
      3. exclude_readers() makes it exclusive again for the commit. Only one connection at a time can hold the lowered
         lock, so two connections cannot cause a deadlock by raising it.
      4. The destructor lowers it if it is exclusive. The server releases it at the end of the statement.

@@ -17,7 +17,7 @@ namespace teak {
 
 namespace {
 
-/* Reads the rows of a table into the record of the altered one. */
+/* Reads the rows of a table into the record of the altered table. */
 class RowConverter {
  public:
   RowConverter(const AlterContext &context, TABLE *altered)
@@ -31,7 +31,7 @@ class RowConverter {
   }
 
   enum class Outcome { Row, End, Raised };
-  /* `old_key`: the row's present key. Raised: an error was raised. */
+  /* `old_key` receives the row's primary key before the ALTER. Raised: an error was raised. */
   Outcome next(teak_slice *old_key) {
     for (;;) {
       teak_row row;

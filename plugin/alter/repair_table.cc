@@ -48,8 +48,8 @@ class TableRepair {
 
  private:
   /* Rebuilds the table. Repeats this if damage is found in a table without known damage. If several rows have the same
-     value of a unique key, repeats it without all but one of them. Each attempt ends at the first key with duplicates, so
-     this happens up to once for each unique key. True: an error was raised. */
+     value of a unique key, repeats it and leaves out all of them except one. Each attempt ends at the first key with
+     duplicates, so there is up to one such repetition for each unique key. True: an error was raised. */
   bool rebuild() {
     for (;;) {
       AlterContext context(open_);

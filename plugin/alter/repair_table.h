@@ -8,8 +8,8 @@
    committed by one record; until then the table is unchanged. The old files of a damaged table are moved to the
    directory #teak_orphans.
 
-   What could not be read is reported. If a newer version of a row was lost, an older one takes its place. Two such rows
-   may then have the same value in a unique key: one of them is left out. */
+   What could not be read is reported. If a newer version of a row was lost, an older one takes its place. This
+   row may then have the same value of a unique key as another row: one of the two is left out. */
 
 #ifndef TEAK_ALTER_REPAIR_TABLE_H
 #define TEAK_ALTER_REPAIR_TABLE_H

@@ -35,12 +35,12 @@ struct KeyPart;
 class KeyOriginals {
  public:
   /* *originals: nullptr when no column of the key is stored as an original, or the key is not supported (its codec
-     reports that). False, with a message in *error, when out of memory: entries without their originals would be
-     malformed. */
+     reports that). False, with a message in *error, when out of memory: otherwise entries would be written without
+     their originals. */
   static bool create(const TABLE *table, uint key_number, std::unique_ptr<KeyOriginals> *originals, std::string *error);
 
   /* Whether one of the key's own parts is stored as an original. Can be called before the table is open, when the
-     primary key is not known yet. For the primary key, the row provides these parts. */
+     primary key is not known yet. Also true for such parts of the primary key, whose values are in the row. */
   static bool keeps(const TABLE_SHARE *share, uint key_number, uint part_number);
 
   ~KeyOriginals();

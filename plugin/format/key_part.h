@@ -41,7 +41,7 @@ struct KeyPart {
   bool nullable = false;
   bool decodable = false;
   bool prefix = false;       // a prefix of a longer column
-  bool image_whole = false;  // a prefix whose server image contains the whole column
+  bool image_whole = false;  // a prefix, but the server's key image contains the whole column
   uint8_t inverted = 0;      // 0xFF: descending
   uint8_t null_bit = 0;
   uint8_t length_bytes = 0;  // Varchar: in the record; Blob: in front of the pointer
@@ -52,7 +52,7 @@ struct KeyPart {
   uint32_t offset = 0;           // in the record
   uint32_t width = 0;            // fixed width: bytes of the value in key and image; others: maximum bytes of the part
   uint32_t field_bytes_max = 0;  // maximum bytes of the column itself
-  uint32_t characters_max = 0;   // 0: the value is not truncated
+  uint32_t characters_max = 0;   // the value is truncated to this many characters; 0: it is not truncated
   uint32_t column = 0;
   uint32_t image_offset = 0;  // in the server's key image
   uint64_t sign = 0;          // Integer: XORed before writing

@@ -70,7 +70,8 @@ class RowCodec {
   const char *inherit(const RowCodec &other, const std::vector<uint32_t> &old_columns, const uchar *record,
                       RowHistory *history) const;
 
-  /* Leading bytes with the same layout in every value: header, NULL area and NOT NULL columns of fixed width. */
+  /* Number of leading bytes that have the same layout in every value of this schema version: header, NULL area and NOT
+     NULL columns of fixed width. */
   uint32_t fixed_bytes() const;
 
  private:

@@ -25,7 +25,7 @@
    A prefix of a NO PAD CHAR under UCA: a prefix whose last characters have no weight is a shorter sequence than a
    prefix of the same number of characters with weights, although the characters that were cut off may have weights. The server's
    ranges require that prefixes of ordered values are ordered, so such prefixes are padded with spaces, as the whole CHAR was;
-   then two bytes with the number of weights keep apart prefixes that only the padding makes equal.
+   then two bytes with the number of weights distinguish prefixes that only the padding makes equal.
 
    The units, by kind of collation:
        one byte per character            sort_order[c], or c itself
@@ -66,7 +66,8 @@ class StringCodec {
   static std::shared_ptr<const StringCodec> create(CHARSET_INFO *collation, Column column, size_t bytes_max,
                                                    std::string *error);
 
-  /* Appends the encoding. A fixed column passes its full width, or the characters of the key part. */
+  /* Appends the encoding. For a fixed column, the string has the column's full width, or the characters of the key
+     part. */
   void encode(const uchar *string, size_t length, ByteBuffer *out) const;
 
   /* Length of the encoding at the start of these bytes, which were XORed with `inverted` (0 or 0xFF).

@@ -80,7 +80,8 @@ bool StringCodec::choose_units(Column column, std::string *error) {
   const bool utf8 = named(collation_->cs_name, "utf8mb4") || named(collation_->cs_name, "utf8mb3") ||
                     named(collation_->cs_name, "utf8");
   const bool general = mentions(collation_->coll_name, "_general_");
-  /* In a NO PAD collation too, a CHAR can be padded with spaces, because all its values have the same length. */
+  /* A CHAR can be encoded as if padded with spaces in a NO PAD collation, too, because all its values have the same
+     length. */
   ending_ = pads || column != Column::Variable ? Ending::Spaces : Ending::Zeros;
   strip_ = pads || column != Column::Variable;
   learn_single_bytes();

@@ -34,7 +34,7 @@ class AutoIncrement {
   AutoIncrement &operator=(const AutoIncrement &) = delete;
 
   /* Called around the server's update_auto_increment(), which calls reserve(). before_row() clears the error of the
-     previous row; after_row() returns the error of this row, `error` unless reserve() failed. */
+     previous row. after_row() returns the error of this row: that of reserve() if it has stored one, else `error`. */
   void before_row() { error_ = 0; }
   int after_row(int error);
 
@@ -48,7 +48,8 @@ class AutoIncrement {
   /* Advances the counter past the value, generated or explicit, of a written row. */
   int note(const uchar *record);
 
-  /* ALTER TABLE ... AUTO_INCREMENT = `wanted`: values of existing rows are not assigned again. */
+  /* ALTER TABLE ... AUTO_INCREMENT = `wanted`. If a row has this value or a higher one, sets the counter past the
+     maximum, so that no value is assigned again. */
   int set_counter_past_rows(ulonglong wanted);
 
  private:

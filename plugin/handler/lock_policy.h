@@ -11,8 +11,8 @@
    read with shared locks.
 
    A statement that the binary log stores as text must have the same effect when it is replayed in commit order. So
-   all its reads take locks, which prevent changes until its transaction ends. READ COMMITTED and READ UNCOMMITTED
-   take fewer locks, so they require row-based logging. */
+   all reads on which its writes depend take locks, which prevent changes until its transaction ends. READ COMMITTED and
+   READ UNCOMMITTED take fewer locks, so they require row-based logging. */
 
 #ifndef TEAK_HANDLER_LOCK_POLICY_H
 #define TEAK_HANDLER_LOCK_POLICY_H
@@ -38,11 +38,11 @@ class LockPolicy {
   /* start_stmt(): a statement within LOCK TABLES, a function or a trigger. */
   void begin_substatement(THD *thd, thr_lock_type type);
   void end_statement() { mode_ = TEAK_LOCK_NONE; }
-  /* For a clone of a handler. The server locks a clone for reading only, and fetches the rows it finds through the
-     original, so the clone must take the same locks as the original. */
+  /* For a clone of a handler. The server locks a clone for reading only, but fetches through the original the rows that
+     the clone has found. So the clone must take the same locks as the original. */
   void inherit(const LockPolicy &original);
-  /* Determines the lock mode. Called before the first read: when the server locks the tables, it has not decided yet
-     how the statement is logged. */
+  /* Raises the lock mode if the statement may be replayed from its text. Called before the first read, because the
+     server decides how the statement is logged only after it has locked the tables. */
   void settle();
 
   teak_lock_mode mode() const { return mode_; }

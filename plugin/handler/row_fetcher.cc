@@ -52,7 +52,8 @@ void RowFetcher::reset() {
 }
 
 /* Whether the scan reads no rows, because its entries contain every column that the statement reads (covering index).
-   False if rows must be locked, or if entries may not match their rows. */
+   False if rows must be locked, or if entries may not match their rows because the transaction is past its
+   snapshot. */
 bool RowFetcher::is_covering() {
   if (locks_.locking() || open_.session()->is_past_snapshot()) return false;
   if (open_.server().keyread == key_) return open_.share()->key(key_).decodable_columns.holds(open_.table()->read_set);
@@ -100,7 +101,7 @@ int RowFetcher::fetch_large(const teak_row &entry, uchar *record) {
   // The statement reads more columns than when the scan began.
   teak_row row;
   const teak_status status = rows_.get(entry.key, &row);
-  if (status == TEAK_NOT_FOUND) return SKIP;  // READ UNCOMMITTED
+  if (status == TEAK_NOT_FOUND) return SKIP;  // deleted since, under READ UNCOMMITTED
   if (status != TEAK_OK) return open_.failure(status);
   return decode_row(row, record, all_columns_) ? 0 : open_.corrupt("a row is malformed");
 }

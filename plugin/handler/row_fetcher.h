@@ -6,11 +6,12 @@
 
 /* RowFetcher: converts an entry of an index to the server's record.
 
-   A secondary entry refers to its row by the primary key. The entry and the row can have different versions. A
-   locking statement locks the row and reads its newest version. A dirty read sees the current state of each index.
-   If a transaction writes a row that another transaction had changed after the snapshot, it sees its own version of
-   the row, but the entries from before the other transaction's change. An entry that does not match its row is
-   skipped. */
+   A secondary entry refers to its row by the primary key. The entry and the row may not match, in three cases:
+   1. A locking statement locks the row and reads its newest version.
+   2. A dirty read sees the current state of each index.
+   3. A transaction that has written a row which another transaction had changed after the snapshot sees its own version
+      of the row, but the entries from before the other transaction's change.
+   An entry that does not match its row is skipped. */
 
 #ifndef TEAK_HANDLER_ROW_FETCHER_H
 #define TEAK_HANDLER_ROW_FETCHER_H
@@ -47,7 +48,8 @@ class RowFetcher {
   void reset();
   void free_blobs() { blobs_.clear(0); }
 
-  /* Whether the rows' keys contain all columns that the statement reads, so that a scan need not read large rows. */
+  /* Whether a scan of the rows takes no locks and needs only columns that are in their keys. It then need not read
+     large rows. */
   bool needs_only_key() const;
 
   /* Reads the row of an entry into the record. Returns 0, SKIP, REJECTED or the server's error. */

@@ -44,7 +44,7 @@ class RowKeys {
   teak_slice value(size_t index) const;
   /* Whether an entry found in a secondary index has the expected value. */
   bool is_value(size_t index, teak_slice found) const;
-  /* Whether both rows have the same entry in a secondary index, if they have the same primary key. */
+  /* Whether both rows have the same entry in a secondary index. They must have the same primary key. */
   bool has_same_entry(size_t index, const RowKeys &other) const;
 
  private:
@@ -52,7 +52,7 @@ class RowKeys {
 
   // By index of the engine.
   std::vector<ByteBuffer> keys_;
-  std::vector<ByteBuffer> values_;  // of keys with originals: the primary key (only of a unique entry), the originals
+  std::vector<ByteBuffer> values_;  // of keys with originals: the primary key (only in a unique entry), the originals
   std::vector<uint8_t> unique_;
 };
 

@@ -4,8 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* RowPositions: the positions by which the server finds rows again (handler::ref). A position is the row's encoded primary
-   key after its length, padded with zeros; in a table without primary key it is the low bytes of the hidden row id. */
+/* RowPositions: the positions by which the server finds rows again (handler::ref). A position is the length of the
+   row's encoded primary key, the key, and zeros as padding; in a table without primary key, the low bytes of the hidden
+   row id. */
 
 #ifndef TEAK_HANDLER_ROW_POSITION_H
 #define TEAK_HANDLER_ROW_POSITION_H

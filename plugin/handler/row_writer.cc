@@ -139,7 +139,7 @@ template <typename Write> int RowWriter::write(Write &write, bool wants_conflict
   }
 }
 
-/* Whether the engine rejected a row because the ALTER TABLE that was building keys was rolled back since. */
+/* Whether the engine rejected a row because the ALTER TABLE that was building keys has been rolled back. */
 bool RowWriter::building_changed(teak_status status, const Share::Building *building) const {
   return status == TEAK_NO_SUCH_INDEX && building != nullptr && open_.share()->building() != building;
 }
@@ -186,8 +186,8 @@ int RowWriter::update(const uchar *old_record, const uchar *new_record) {
 void RowWriter::collect_changes(bool *same_entries) {
   const uint32_t indexes = open_.share()->indexes();
   const bool same_primary = same_bytes(old_keys_.primary(), new_keys_.primary());
-  // A snapshot does not show entries that other transactions changed after it. If this may apply to the row, all of its
-  // entries are written.
+  // The snapshot does not see entries that other transactions changed after it. If the row may have such entries, all
+  // of its entries are written, so that this transaction sees them.
   const bool writes_all = open_.session()->is_past_snapshot();
   *same_entries = same_primary;
   changes_.resize(indexes);

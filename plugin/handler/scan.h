@@ -80,7 +80,7 @@ class Scan {
   uint key_ = MAX_KEY;
   bool started_ = false;
   Exact exact_ = Exact::No;
-  bool in_range_ = false;   // the server's read_range_first() is calling
+  bool in_range_ = false;   // during the server's read_range_first()
   bool has_range_ = false;  // prepare_range() was called for the next lookup
   teak_slice lower_ = UNBOUNDED, upper_ = UNBOUNDED;
   ByteBuffer prefix_, prefix_end_, lower_bytes_, upper_bytes_;

@@ -321,8 +321,9 @@ constexpr size_t VARIABLES =
 /* The array of variables for the server, and their values. */
 class StatusReport {
  public:
-  /* Returns nullptr if there is no memory. The buffer that the server passes is too small. A thread may read the status of
-     another session, so the memory is that of the calling thread's statement, during which the server copies the values. */
+  /* Returns nullptr if there is no memory. The buffer that the server passes is too small. A thread may read the status
+     of another session, so the memory is that of the calling thread's statement, during which the server copies the
+     values. */
   static StatusReport *create() {
     void *memory = current_thd->alloc(sizeof(StatusReport));
     return memory == nullptr ? nullptr : new (memory) StatusReport;

@@ -53,7 +53,8 @@ class Cursor {
   teak_status set_bounds(teak_slice lower, teak_slice upper);
   bool bounded() const { return bounded_; }
 
-  /* Like the functions teak_cursor_...() of teak.h. A row's bytes are valid until the next call on this cursor, or until it is detached. */
+  /* Like the functions teak_cursor_...() of teak.h. A row's bytes are valid until the next call on this cursor, or
+     until it is detached. */
   teak_status get(teak_slice key, teak_row *row);
   teak_status seek(teak_slice key, teak_seek how, teak_row *row);
   teak_status first(teak_row *row);

@@ -55,8 +55,8 @@ teak_status Session::begin() {
   return TEAK_OK;
 }
 
-/* Each use must see the newest committed values. The connection's own session is used, too: it registers the engine with
-   the server, which then calls the hooks at the end of the statement; the binary log needs this. */
+/* Each use must see the newest committed values. The connection's own session is used, too: it registers the engine
+   with the server, which then calls the hooks at the end of the statement; the binary log needs this. */
 int Session::use_without_rollback() {
   Session *announced = find_or_create(thd_);
   if (announced == nullptr) return HA_ERR_OUT_OF_MEM;
@@ -147,8 +147,8 @@ int Session::prepare(bool all) {
 void Session::commit_ordered(bool all) {
   // A transaction that was not prepared has written only temporary tables, or nothing; commit() ends it.
   if (!ends_transaction(all) || !is_prepared_) return;
-  // After a crash only the binary log shows which transactions were committed: MariaDB 10.11 reads its own log (tc.log),
-  // but then rolls back every prepared transaction. Without a binary log, commit() therefore commits durably.
+  // After a crash only the binary log shows which transactions were committed: MariaDB 10.11 reads its own log
+  // (tc.log), but then rolls back every prepared transaction. Without a binary log, commit() therefore commits durably.
   if (!opt_bin_log) return;
   teak_transaction *transaction = release();
   if (transaction == nullptr) return;

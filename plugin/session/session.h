@@ -4,9 +4,10 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Session: the state of one connection, or of one handler of a table without rollback. It owns the engine's transaction,
-   the savepoint of the running statement (to roll back a failed statement but not its transaction), and the list of
-   cursors to detach before the transaction ends. Everything except interrupt() is called by the connection's own thread. */
+/* Session: the state of one connection, or of one handler of a table without rollback. It owns the engine's
+   transaction, the savepoint of the running statement (to roll back a failed statement but not its transaction), and
+   the list of cursors to detach before the transaction ends. Everything except interrupt() and commit_ordered() is
+   called by the connection's own thread. */
 
 #ifndef TEAK_SESSION_SESSION_H
 #define TEAK_SESSION_SESSION_H

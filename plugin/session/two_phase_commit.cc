@@ -56,8 +56,8 @@ void want(void *context, teak_slice bytes) {
 constexpr int XA_OK = 0, XA_RETRY = 4, XAER_NOTA = -4, XAER_RMFAIL = -7;
 
 /* When a connection closes, another connection may end its prepared transaction before the engines are notified. This
-   function then waits until the transaction is detached. If it returned XAER_NOTA instead, the server would report success and
-   remove the XID from its list. */
+   function then waits until the transaction is detached. If it returned XAER_NOTA instead, the server would report
+   success and remove the XID from its list. */
 int end_by_xid(const XID &xid, teak_status (*end)(teak_engine *, teak_slice, uint32_t)) {
   const XidBytes bytes(xid);
   THD *thd = current_thd;
@@ -93,8 +93,8 @@ int recover_prepared(handlerton *, XID *list, uint length) {
 int commit_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_prepared_commit); }
 int rollback_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_prepared_rollback); }
 
-/* Called after a rotation of the binary log. Once the transactions of the older files are durable in the engine, recovery
-   does not need these files. */
+/* Called after a rotation of the binary log. Once the transactions of the older files are durable in the engine,
+   recovery does not need these files. */
 void commit_checkpoint_request(void *cookie) {
   teak_status status = teak_engine_flush_log(engine);
   if (status == TEAK_OK)

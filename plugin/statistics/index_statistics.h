@@ -36,8 +36,9 @@ class IndexStatistics {
   void init(teak_table *table, uint64_t table_id, std::vector<Index> indexes);
 
   /* The first call loads the stored statistics. Samples if there are none, or if the number of rows has changed much
-     since; `force`: always, with more samples. Writes the results into the server's statistics, and stores them (those of a small table only with
-     `force`). Waits for another sampling thread only if there are no statistics yet, or with `force`. */
+     since; `force`: always, with more samples. Writes the results into the server's statistics, and stores them (those
+     of a small table only with `force`). Waits for another sampling thread only if there are no statistics yet, or with
+     `force`. */
   teak_status refresh(THD *thd, const TABLE *table, uint64_t rows, bool force);
   /* Writes the latest samples into the server's statistics. For a partitioned table, the last call, of any
      partition, determines the result. */

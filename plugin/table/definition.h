@@ -26,12 +26,12 @@ inline bool enforced_by_engine(const KEY &key) {
   return (key.flags & HA_NOSAME) != 0 && key.algorithm != HA_KEY_ALG_LONG_HASH;
 }
 
-/* The codec of a key. nullptr, with a message in *error, if Teak does not support the key, or if its maximum length (with
-   the primary key, in a secondary index) exceeds the engine's limit. */
+/* The codec of a key. nullptr, with a message in *error, if Teak does not support the key, or if its maximum length
+   (with the primary key, in a secondary index) exceeds the engine's limit. */
 std::unique_ptr<KeyCodec> create_checked_key_codec(const TABLE *form, uint number, const KeyCodec *primary,
                                                    std::string *error);
 
-/* The definitions of indexes in the engine: of the index that contains the rows, and of the index of a secondary key. */
+/* The definitions of indexes in the engine: of the index that contains the rows, and of a secondary key's index. */
 teak_index_definition row_index_definition(const TABLE *form, const RowCodec &rows);
 teak_index_definition key_index_definition(const TABLE *form, uint key);
 

@@ -76,8 +76,8 @@ teak_status TableMetadata::load(const char *path, TableMetadata *metadata, std::
   return status;
 }
 
-/* Called after a crash: returns 0 if the table has this version. Partitions are altered together, so it is sufficient if
-   one partition has it. */
+/* Called after a crash: returns 0 if the table has this version. Partitions are altered together, so it is sufficient
+   if one partition has it. */
 int check_table_version(handlerton *, const char *path, const LEX_CUSTRING *version, ulonglong) {
   struct Search {
     size_t name_bytes;

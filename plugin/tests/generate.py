@@ -23,7 +23,7 @@ tis620_thai_nopad_ci tis620_bin
 """.split()
 
 LETTERS = "aAbBcChHsSzZlLjJeEiInN019"
-# In a CHAR, characters without weight make the server's ways to compare disagree with each other (and with InnoDB).
+# In a CHAR, characters without weight make the server's comparison functions disagree with each other and with InnoDB.
 WEIGHTLESS = "\x01\x1f\xad\u0301\u0e48"
 SPECIAL = "\x01\x09\x1f!~\xa0\xad\xc4\xc6\xdf\xe1\xe4\xf1\u0142\u0301\u03b1\u03c2\u03c3\u0430\u0451\u0e01\u0e40\u0e48\u3042" \
           "\u30a2\u4e00\u4e01\u9fa5\uac00\ufdfa\uff71\U0001f600\U00020000"
@@ -170,7 +170,7 @@ class Generator:
         return "BOOL", lambda: str(r.randint(0, 1)), "%s"
 
     def long_column(self, collation):
-        """A column that fills a key of 3072 bytes, with values that differ late and long runs of spaces."""
+        """A column that fills a key of 3072 bytes, with values that differ near their end, and long runs of spaces."""
         r = self.random
         charset = collation.split("_")[0]
         wide = {"latin1": 1, "utf8mb3": 3, "utf8mb4": 4, "ucs2": 2}[charset]

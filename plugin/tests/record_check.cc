@@ -244,7 +244,7 @@ class RowChecker {
   OriginalRow original_;
 };
 
-/* Returns the time per call in the fastest of several rounds, because other processes slow the others more. */
+/* Returns the time per call in the fastest of several rounds, because other processes slow the other rounds more. */
 template <typename Work> double nanoseconds_per(size_t times, Work work) {
   constexpr size_t ROUNDS = 20;
   ulonglong best = ULONGLONG_MAX;

@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* REPAIR TABLE: reads all rows that can be read into new files, and builds all keys from them. The rebuild is
-   committed by one record; until then the table is unchanged. The old files of a damaged table are moved to the
+/* REPAIR TABLE: copies all rows that can be read into new files, and builds all keys from them. The rebuild is
+   committed by one log record; until then the table is unchanged. The old files of a damaged table are moved to the
    directory #teak_orphans.
 
    What could not be read is reported. If a newer version of a row was lost, an older one takes its place. This

@@ -9,9 +9,9 @@
 
    A string becomes a sequence of weights ('units'), which is written as follows.
 
-   PAD SPACE collations compare as if an infinite sequence of spaces followed. A unit other than the space is written unchanged.
-   A sequence of `n` spaces is written as the space unit and one byte for what follows the sequence, so that memcmp gives
-   the same order as a comparison unit by unit:
+   PAD SPACE collations compare as if an infinite sequence of spaces followed each string. A unit other than the space
+   is written unchanged. A sequence of `n` spaces is written as the space unit and one of the codes below, which depends
+   on the next unit, so that memcmp gives the same order as a comparison unit by unit:
        n          next unit < space, n in 1..126       (a longer sequence sorts later)
        127, u32   the same with n >= 127, big-endian
        128        only spaces follow: the end. Trailing spaces themselves are not written
@@ -37,7 +37,7 @@
        UCA                               16-bit weights by strnxfrm; level after level, each terminated
        german2, tis620                   bytes by strnxfrm
        the two Czech collations, tis620 nopad  bytes by strnxfrm, none of them 0, terminated by 0x00
-       anything unknown                  strnxfrm's weights, padded to the column's full width
+       all others                        strnxfrm's weights, padded to the column's full width
    A byte that is not part of a valid character sorts after every character: 0xFF and the byte (in ucs2, utf16 and utf32, where
    such bytes can have any value, 0xFF and two bytes of four bits each with the highest bit set). */
 

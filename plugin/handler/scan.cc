@@ -14,7 +14,7 @@ namespace teak {
 
 namespace {
 
-constexpr int ATTEMPTS_MAX = 100;
+constexpr int ATTEMPTS_MAX = 100;  // of a unique lookup, see read_unique()
 
 /* The server's own uniqueness checks search for a conflicting row before they write a row. Other transactions must
    not insert such a row between the two, under any isolation level. */

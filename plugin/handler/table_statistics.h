@@ -5,7 +5,7 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* TableStatistics: the answers to the server's queries about a table as a whole. The optimiser gets estimates from
-   counts in index blocks and in memory; INFORMATION_SCHEMA gets exact sizes. Reading them reads no data page, except
+   counts in index blocks and in memory; INFORMATION_SCHEMA gets exact sizes. Neither reads a data page, except
    when index statistics are sampled (statistics/index_statistics.h). */
 
 #ifndef TEAK_HANDLER_TABLE_STATISTICS_H

@@ -25,6 +25,7 @@ namespace teak {
 namespace {
 
 constexpr uint SAMPLES = 16, SAMPLES_OF_ANALYZE = 512;
+// Indexes are sampled again if the number of rows has changed by more than this, and by more than a quarter.
 constexpr uint64_t ROWS_CHANGED_MIN = 200;
 // Minimum number of rows of a table whose samples are stored. The samples of a smaller table are stored only by ANALYZE
 // TABLE; otherwise it is sampled again after a restart, which is cheap.

@@ -98,8 +98,8 @@ pub(crate) struct EngineCore {
     pub written: WrittenIndexes,
     /// The indexes with background work.
     pub work: WorkQueue,
-    /// Files that a job has left too large for their live bytes. The thread `teak-space` takes
-    /// them.
+    /// Files that a job has left too large for their live bytes. The thread `teak-space` makes
+    /// them smaller.
     pub too_large: FileSet,
     /// The files of which a flush, a merge or a checkpoint has failed. Maintenance removes those
     /// whose flushes and checkpoints work.

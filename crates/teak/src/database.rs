@@ -200,8 +200,9 @@ impl Database {
         Ok(self.engine.flush_log()?)
     }
 
-    /// Flushes every memtable, writes a checkpoint of every index, and waits until that is done.
-    /// The database writes checkpoints automatically; an explicit one shortens the next recovery.
+    /// Flushes every memtable, writes a checkpoint of every changed index, and waits until that is
+    /// done. The database writes checkpoints automatically; an explicit one shortens the next
+    /// recovery.
     ///
     /// # Errors
     /// Errors of the disk.
@@ -239,9 +240,9 @@ impl Database {
     }
 
     /// Flushes, writes a checkpoint, and closes, so that the next opening has nothing to replay.
-    /// Drop every table, transaction and snapshot first. If any of them or a clone of the database
-    /// is still in use, this only writes a checkpoint, and the database closes when the last of
-    /// them is dropped.
+    /// Drop every table, transaction and snapshot first. If a table, an iterator or a clone of the
+    /// database is still in use, this only writes a checkpoint, and the database closes when the
+    /// last of them is dropped. Otherwise open transactions are interrupted.
     ///
     /// # Errors
     /// Errors of the disk; data that could not be flushed is in the log.

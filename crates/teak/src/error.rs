@@ -103,7 +103,8 @@ pub enum Error {
     },
     /// A file of the table is missing, or cannot be read. Or the file was not usable when the
     /// database was opened after a crash: then the log records that it lacks are retained, and must
-    /// be applied first. No row is lost. The next use of the table tries again.
+    /// be applied first. No row is lost if the file can be read again. The next use of the table
+    /// tries again.
     TableUnavailable {
         /// The table.
         name: String,

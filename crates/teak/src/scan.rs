@@ -11,7 +11,7 @@ use std::sync::Arc;
 use teak_base::bytes::{key_successor, prefix_successor};
 use teak_engine::{Cursor, IndexNumber, ReadMode};
 
-/// `lower <= key < upper`; `None` is no bound.
+/// `lower <= key < upper`; `None` means no bound.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bounds {
     pub lower: Option<Vec<u8>>,

@@ -203,7 +203,7 @@ impl TableSchema {
         entries
     }
 
-    /// Whether a row has an index key in an index, given by its number.
+    /// Whether `key` is a key of the row in the index with this number.
     pub(crate) fn has_key(
         &self,
         number: IndexNumber,

@@ -8,9 +8,10 @@ use teak_engine::{Engine, EngineTransaction, ReadMode};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Isolation {
-    /// Each call reads the rows that are committed when it begins. An iterator reads the rows that
-    /// were committed when it was created, or at a later call on the transaction. Writes wait for
-    /// other transactions and apply to the newest row. Rows are locked, but no gaps: other
+    /// Each call reads the rows that are committed when it begins, an iterator those that are
+    /// committed at its first step. After another call on the transaction, the iterator continues
+    /// with the rows that are committed then. Writes wait for other transactions that have locked
+    /// or written the row, and apply to its newest version. Rows are locked, but no gaps: other
     /// transactions can insert a key that
     /// [`get_for_update`](crate::Transaction::get_for_update) has not found, and into the ranges of
     /// [`range_for_update`](crate::Transaction::range_for_update).

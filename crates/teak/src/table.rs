@@ -10,8 +10,8 @@ use teak_engine::{EngineError, IndexNumber, IndexStatistics};
 
 /// An open table. Clones are cheap, and threads may share it.
 ///
-/// [`Transaction`](crate::Transaction) and [`Snapshot`](crate::Snapshot) read and write it. Its own
-/// [`get`](Table::get), [`insert`](Table::insert), [`upsert`](Table::upsert),
+/// A [`Transaction`](crate::Transaction) reads and writes it, a [`Snapshot`](crate::Snapshot) reads
+/// it. Its own [`get`](Table::get), [`insert`](Table::insert), [`upsert`](Table::upsert),
 /// [`update`](Table::update) and [`delete`](Table::delete) are transactions of one call.
 ///
 /// ```

@@ -217,7 +217,8 @@ impl Transaction {
         Ok(Savepoint(set))
     }
 
-    /// Undoes every write since the savepoint, in constant time. Retains locks.
+    /// Undoes every write since the savepoint, in constant time. The rows of these writes are
+    /// unlocked unless they were locked before the savepoint; all other locks remain.
     ///
     /// # Errors
     /// [`Error::Internal`](crate::Error::Internal) when the transaction has ended.

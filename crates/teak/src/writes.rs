@@ -49,7 +49,8 @@ pub(crate) fn insert(
     })
 }
 
-/// Updates a row. Its old value is known or not needed.
+/// Replaces the value of a row. `old_value` determines the index entries to delete; it is not used
+/// without secondary indexes. Returns false when there is no such row.
 fn replace(
     session: &Session,
     table: &TableState,
@@ -98,8 +99,8 @@ fn replace(
     )
 }
 
-/// Locks the row and returns its current value, if its index entries depend on
-/// it.
+/// Locks the row and returns its current value. Without secondary indexes the old
+/// value is not needed: then returns an empty one, and neither reads nor locks.
 fn lock_old(session: &Session, table: &TableState, key: &[u8]) -> Result<Option<Vec<u8>>> {
     if table.schema.indexes.is_empty() {
         return Ok(Some(Vec::new()));

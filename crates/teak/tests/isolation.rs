@@ -1,4 +1,4 @@
-//! What each isolation reads, refuses and locks.
+//! What each isolation level reads, refuses and locks.
 
 #![allow(
     clippy::unwrap_used,

@@ -78,9 +78,9 @@ impl Budget {
         self.page_cache.store(pages, Ordering::Release);
     }
 
-    /// Size of the buffer of log bytes that are not in a batch. There is one more
-    /// for the batch that is written, and two of this size for its compressed
-    /// form.
+    /// Size of the buffer of log bytes that are not in a batch. There are three more
+    /// buffers of this size: one for the batch that is written, and two for its
+    /// compressed form.
     pub(crate) fn log_pending_bytes(total: u64) -> usize {
         usize::try_from((total / 64).clamp(MIB / 8, 8 * MIB)).unwrap_or(1 << 20)
     }
@@ -117,15 +117,15 @@ impl Budget {
         }
     }
 
-    /// Bytes of all memtables, also of those that readers keep, at which writers
+    /// Bytes of all memtables, including those that readers keep, at which writers
     /// stop.
     pub(crate) fn memtable_bytes_max(&self) -> u64 {
         self.memtable_quota() + self.page_cache.load(Ordering::Acquire) / 2
     }
 
-    /// The page cache's share of the budget, less what flushed memtables need beyond
+    /// The page cache's share of the budget, less what retired memtables need beyond
     /// three quarters of the memtables' quota, and what everything else needs beyond
-    /// its share.
+    /// its share; but at least one part in `PAGE_CACHE_SHARE_MIN` of the budget.
     pub(crate) fn page_cache_bytes_beside(&self, used: &MemoryUse) -> u64 {
         let quota = self.memtable_quota();
         let retired = used.memtables_retired.saturating_sub(quota - quota / 4);
@@ -170,8 +170,8 @@ impl Budget {
             || used.total() > self.memtable_bytes_max()
     }
 
-    /// Bytes in children of one index where merges are due. Its writers are not
-    /// slowed because of fewer.
+    /// The debt of an index (bytes in children where merges are due) up to which its
+    /// writers are never slowed.
     pub(crate) fn debt_bytes(&self) -> u64 {
         (self.memtable_quota() * 4).max(DEBT_BYTES_MIN)
     }

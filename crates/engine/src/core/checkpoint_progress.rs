@@ -56,7 +56,7 @@ pub(crate) struct CheckpointProgress {
 }
 
 impl CheckpointProgress {
-    /// A round of `indexes` begins.
+    /// A round of checkpoints begins; `indexes` is the number of indexes.
     pub(crate) fn begin(&self, indexes: usize) {
         *self.running.lock() = Some(Running {
             since: Instant::now(),

@@ -24,7 +24,7 @@ pub(crate) struct QueuedStep {
     pub step: CheckpointStep,
 }
 
-/// The outcome of a step: the captured checkpoint, which waits to be committed;
+/// The outcome of a step: the captured checkpoint, which must be committed next;
 /// `None` after a commit, or when there was nothing to do.
 pub(crate) struct StepOutcome {
     pub index: Arc<Index>,

@@ -29,9 +29,9 @@ impl CounterLog {
         }
     }
 
-    /// Appends a new value of a counter, `before` until now, to the log, and then sets the counter.
-    /// After an error it is unchanged. The caller holds the mutex of table changes, so that the
-    /// catalogue is not captured between the two steps.
+    /// Appends a new value of a counter to the log, and then sets the counter if it still has the
+    /// value `before`. After an error the counter is unchanged. The caller holds the mutex of table
+    /// changes, so that the catalogue is not captured between the two steps.
     pub(crate) fn set(
         &self,
         log: &WriteAheadLog,

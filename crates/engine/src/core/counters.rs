@@ -115,9 +115,10 @@ impl TableCounters {
         }
     }
 
-    /// Reserves row ids. Calls `log`, without a lock, when more ids must be
-    /// reserved in the log. One thread does that when half of them are used, so
-    /// that the others need not wait unless they use up the rest before it ends.
+    /// Reserves row ids and returns the first one. When more ids must be reserved in
+    /// the log, calls `log` without holding the mutex. One thread does that when half of
+    /// the reserved ids are used. Other threads call `log` too only if they find too few
+    /// ids left before this thread's call has ended.
     pub(crate) fn reserve_row_ids(
         &self,
         count: u64,

@@ -1,4 +1,4 @@
-//! The pace of checkpoints that nothing waits for.
+//! The pace of checkpoints that are not urgent.
 
 use std::time::{Duration, Instant};
 

@@ -38,8 +38,8 @@ pub(crate) fn index_files<'a>(
         .collect())
 }
 
-/// Files in a directory whose names have the form of index files. None if the directory cannot be
-/// listed, because it may be a plain file.
+/// Files in a directory whose names have the form of index files. Returns no files if the directory
+/// cannot be listed, because it may be a plain file.
 fn index_files_in(disk: &Arc<dyn Disk>, directory: &Path) -> Vec<PathBuf> {
     let mut files = disk.list(directory).unwrap_or_default();
     files.retain(|path| file_id_of(path).is_some());

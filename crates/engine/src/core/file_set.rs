@@ -1,5 +1,5 @@
 //! A set of index files that need attention, so that background work finds them
-//! without an examination of all indexes.
+//! without examining all indexes.
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;

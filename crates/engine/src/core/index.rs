@@ -21,7 +21,7 @@ pub(crate) struct Index {
     /// Whether the index is in the engine's list of written indexes.
     pub registered: AtomicBool,
     pub access: WriteAccess,
-    /// Dropped or replaced: no more background work.
+    /// Dropped, replaced, or built by an alteration that failed: no more background work.
     pub dropped: AtomicBool,
     /// Why the alteration that was building the index cannot be completed.
     build_failure: OnceLock<StorageError>,
@@ -125,8 +125,8 @@ impl Index {
         self.checkpoint_retry.space_freed();
     }
 
-    /// The last failure of a flush, otherwise that of a merge, unless work of the
-    /// same kind has succeeded since. Failures of checkpoints are not included.
+    /// The failure of the last flush, or if it succeeded, that of the last merge.
+    /// Failures of checkpoints are not included.
     pub(crate) fn failure(&self) -> Option<StorageError> {
         self.flushes.failure().or_else(|| self.merges.failure())
     }
@@ -149,7 +149,8 @@ impl Index {
     }
 
     /// Notes that the durable file contains no unsettled id below `oldest`, or
-    /// none at all. The caller has the index's turn to make a checkpoint.
+    /// none at all. Called at the end of a checkpoint, while no other one of the index
+    /// is in progress.
     pub(crate) fn contains_from(&self, oldest: Option<WriteId>) {
         let oldest = oldest.unwrap_or(WriteId::SETTLED);
         self.durable_oldest.store(oldest.0, Ordering::Release);
@@ -188,8 +189,8 @@ impl Index {
         entry.sizes = self.sizes();
     }
 
-    /// The oldest unsettled id that the file may contain when the engine is
-    /// opened next, if recovery then needs no log for it. Zero when there is none.
+    /// The oldest unsettled id that the file may contain when the engine is opened
+    /// next, if recovery then replays no records of the index. Zero when there is none.
     fn oldest_write_id(&self) -> WriteId {
         let live = oldest_of(&self.tree);
         let durable = WriteId(self.durable_oldest.load(Ordering::Acquire));

@@ -9,9 +9,8 @@ use teak_write_ahead_log::LogUse;
 /// Writers are slowed when the log is longer than one part in this many of its bound.
 const SLOW_SHARE: u64 = 2;
 
-/// Writers stop when the log is this far from the length at which it refuses row
-/// records, as one part in this many of the bound: a transaction should stop
-/// before it locks rows.
+/// Writers stop one part in this many of the bound before the length at which the log
+/// refuses row records, because a transaction should stop before it locks rows.
 const STOP_MARGIN: u64 = 64;
 
 /// Waits of writers for a shorter log.

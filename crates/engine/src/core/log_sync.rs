@@ -9,11 +9,11 @@ use teak_write_ahead_log::{Record, WriteAheadLog};
 /// Whether commits wait for the disk, and when the log is synced otherwise.
 pub(crate) struct LogSyncPolicy {
     commit_sync: AtomicBool,
-    /// In microseconds; zero: never.
+    /// The period of deferred syncs in microseconds; zero: no deferred syncs.
     period: AtomicU64,
     /// Whether a commit has deferred its sync since the last deferred sync began.
     is_deferred: AtomicBool,
-    /// The thread that syncs later has ended.
+    /// The log thread has ended, so no sync is deferred any more.
     has_ended: AtomicBool,
 }
 
@@ -49,8 +49,9 @@ impl LogSyncPolicy {
         self.period.store(microseconds(period), Ordering::Relaxed);
     }
 
-    /// Makes the record at `lsn` durable if the caller `waits` for that. Otherwise defers the sync
-    /// to the log thread, which syncs once per period.
+    /// Makes the record at `lsn` durable if the caller `waits` for that, or after
+    /// [`LogSyncPolicy::end`]. Otherwise defers the sync to the log thread, which syncs once per
+    /// period.
     ///
     /// # Errors
     /// Errors of the log; after `NoSpace` the record is void.
@@ -60,8 +61,8 @@ impl LogSyncPolicy {
         lsn: Lsn,
         waits: bool,
     ) -> StorageResult<()> {
-        // Read after the record was appended: if it is false, the last sync of the
-        // engine, which follows `end`, includes the record.
+        // The flag is read after the record was appended. If it is false, the last sync of
+        // the engine, which follows `end`, includes the record.
         if waits || self.has_ended.load(Ordering::Acquire) {
             return log.sync_or_revoke(lsn);
         }
@@ -74,7 +75,7 @@ impl LogSyncPolicy {
         self.is_deferred.swap(false, Ordering::AcqRel)
     }
 
-    /// From now on, no sync is deferred.
+    /// Called after the log thread has ended. From now on, no sync is deferred.
     pub(crate) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
     }

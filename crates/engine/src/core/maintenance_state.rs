@@ -14,8 +14,8 @@ use teak_transactions::TransactionId;
 /// Guarded by the mutex that is held during a maintenance pass.
 #[derive(Debug)]
 pub(crate) struct MaintenanceState {
-    /// When the last round of a scope other than `Due` ended, or the period was last found over
-    /// without a change.
+    /// When the last round with a scope other than `Due` ended, or when the period was last over
+    /// and nothing had changed.
     pub last_period: Instant,
     /// The log's end after the last round.
     pub last_end: Lsn,

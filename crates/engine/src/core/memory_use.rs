@@ -11,7 +11,7 @@ pub(crate) struct MemoryUse {
     pub memtables_live: u64,
     /// Flushed memtables that readers keep, and frozen ones whose flushes fail.
     pub memtables_retired: u64,
-    /// Memory of dropped memtables, for the next ones.
+    /// Memory of dropped memtables that the next memtables will use.
     pub memtables_spare: u64,
     /// Nodes of open trees.
     pub nodes: u64,
@@ -23,20 +23,22 @@ pub(crate) struct MemoryUse {
     pub log: u64,
     /// Sorts of the entries of new indexes, and of retained log records.
     pub sorts: u64,
-    /// All memory except page cache and memtables, as the memory allocator reports it.
+    /// All memory except page cache and memtables, as the memory allocator reports it; `None`
+    /// without such an allocator.
     pub measured: Option<u64>,
 }
 
 impl MemoryUse {
-    /// Bytes that are neither in the page cache nor memtables.
+    /// Bytes that are neither in the page cache nor in memtables.
     pub(crate) fn others(&self) -> u64 {
         let counted =
             self.uncached_blocks + self.nodes + self.locks + self.write_ids + self.log + self.sorts;
         counted.max(self.measured.unwrap_or(0))
     }
 
-    /// The part of these bytes for which the shares of flushers and the log,
-    /// `set_aside`, are not enough.
+    /// The part of [`MemoryUse::others`] that exceeds `set_aside`, the shares of flusher
+    /// threads and the log. Of the counted bytes, only uncached blocks and the log's
+    /// buffers use these shares.
     pub(crate) fn others_beyond(&self, set_aside: u64) -> u64 {
         let shared = (self.uncached_blocks + self.log).saturating_sub(set_aside);
         let counted = shared + self.nodes + self.locks + self.write_ids + self.sorts;

@@ -1,7 +1,7 @@
 //! Opening the files of a table.
 //!
-//! A handle does not need open files. They are opened when it uses an index, and
-//! closed when the table was not used for a while, even if it has handles.
+//! A handle does not need open files. The files are opened when a handle uses an
+//! index, and closed when the table was not used for a while, even if it has handles.
 
 use super::files::IndexFiles;
 use super::table::Table;

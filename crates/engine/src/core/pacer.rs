@@ -11,7 +11,7 @@
 //! 2. A writer under pressure requests a *turn*: the time at which it may
 //!    continue. Turns are so far apart that all writers together write at that
 //!    rate, times two at the trigger and times a half at the stop, so that the
-//!    pressure settles between them. All bytes that any thread has written since
+//!    pressure settles between zero and one. All bytes that any thread has written since
 //!    the last turn delay the next turn, so the number of writers does not matter.
 
 use parking_lot::Mutex;

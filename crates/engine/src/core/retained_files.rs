@@ -13,10 +13,11 @@ use teak_base::{FileId, StorageError};
 /// Why log records of a table are retained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetainedFor {
-    /// The engine was opened with retained records of the table, or a file of it could not be
-    /// used then. Without the records its content is incomplete.
+    /// The engine was opened with retained records of the table, or a file of the table could not
+    /// be used at that time. Without the records the table is incomplete.
     UnavailableTable,
-    /// A file of it cannot be written. Its memtables contain the records, so it can be read.
+    /// A file of the table cannot be written or synced. The memtables contain the records, so the
+    /// table can be read.
     ReadOnlyTable,
 }
 

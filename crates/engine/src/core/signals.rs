@@ -45,8 +45,8 @@ pub(crate) struct Signals {
     files: Wakeup,
     space_mutex: Mutex<()>,
     space_available: Condvar,
-    /// Tables opened since idle tables were last closed. More than
-    /// `OPENED_BEFORE_WAKE` if some of these must be flushed before they can be closed.
+    /// Tables opened since idle tables were last closed. Set to more than
+    /// `OPENED_BEFORE_WAKE` if some idle tables must be flushed before they can be closed.
     opened: AtomicUsize,
 }
 
@@ -78,7 +78,7 @@ impl Signals {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Makes the background threads end. The caller also wakes those that wait for the log.
+    /// Makes the background threads end. The caller must wake the threads that wait for the log.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake_flushers();

@@ -60,9 +60,9 @@ pub(crate) struct Table {
     pub counter_locks: Arc<RangeLocks>,
     pub damaged: Arc<AtomicBool>,
     pub handles: AtomicUsize,
-    /// Set while the table is open only to be salvaged: why it cannot be used. Of
-    /// its own indexes, `indexes` then contains only that of the rows, of which
-    /// nodes may be lost.
+    /// Set while the table is open only to be salvaged: why it cannot be used. Of the
+    /// table's own indexes, `indexes` then contains only the row index, and nodes of
+    /// its tree may be lost.
     unreadable: RwLock<Option<StorageError>>,
     /// Whether log records are retained that no salvage of the unreadable table has read.
     lacks_records: AtomicBool,
@@ -118,7 +118,7 @@ impl Table {
         Ok(())
     }
 
-    /// Opens the trees of a table, except those in `kept`.
+    /// The indexes of a table: those in `kept`, and the others, whose files it opens.
     pub(crate) fn open_trees(
         &self,
         files: &IndexFiles,

@@ -182,7 +182,8 @@ impl Tables {
         self.next_table - 1
     }
 
-    /// Replaces the indexes of a truncated table by new, empty ones.
+    /// Replaces the indexes of a truncated table by new, empty ones, and resets its
+    /// counters.
     pub(crate) fn replace_indexes(
         &mut self,
         id: u64,

@@ -201,8 +201,8 @@ impl WorkQueue {
         }
     }
 
-    /// If every index with frozen memtables waits after a failed flush: the
-    /// error of one of them.
+    /// If every index with frozen memtables waits to retry a failed flush: the
+    /// error of one of these flushes.
     pub(crate) fn flush_error(&self) -> Option<StorageError> {
         let lists = self.lists.lock();
         if !lists.frozen.is_empty() {

@@ -95,8 +95,9 @@ fn is_logged(indexes: &[Arc<Index>]) -> bool {
 }
 
 /// Admits a writer to the table of `indexes`. `timeout` limits the wait for
-/// readers that keep the memory of flushed memtables, and that for fewer aborted
-/// ids. `has_written`: the transaction has written before.
+/// readers that keep the memory of flushed memtables, and the wait until fewer
+/// aborted ids are registered (at most `ABORTED_STOP_MAX`). `has_written`: the
+/// transaction has written before.
 ///
 /// # Errors
 /// `Wait(Interrupted)`; `Wait(Timeout)` when readers keep the memory, or too many

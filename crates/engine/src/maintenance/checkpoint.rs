@@ -97,10 +97,11 @@ impl CheckpointContext<'_> {
     }
 
     /// One maintenance pass: releases memory, settles write ids, closes idle tables,
-    /// updates the read-only tables, and makes a round of checkpoints when one is due
-    /// or `forced`. A round is due when its period is over and something changed,
-    /// when the log is long and has grown, when it stops a writer, or when idle
-    /// tables must be flushed.
+    /// checkpoints some indexes of idle and all of temporary tables, updates the
+    /// read-only tables, and makes a round of checkpoints when one is due or `forced`.
+    /// A round is due when its period is over and something changed, when the log is
+    /// long and has grown, when the log stops a writer, or when idle tables must be
+    /// flushed.
     ///
     /// # Errors
     /// Those of the log and the catalogue; if `forced`, also the first error of
@@ -192,9 +193,10 @@ impl CheckpointContext<'_> {
         }
     }
 
-    /// Closes idle tables on a thread that has opened one of too many. Does not
-    /// wait for a round of checkpoints; tables that must be flushed are left to
-    /// the maintenance thread.
+    /// Called by a thread that has opened a table when too many were opened: closes
+    /// idle tables. Does not wait for a round of checkpoints; tables that must be
+    /// flushed are left to the maintenance thread. In an engine without threads, makes
+    /// a maintenance pass.
     ///
     /// # Errors
     /// As [`CheckpointContext::run_maintenance`], in an engine without threads.

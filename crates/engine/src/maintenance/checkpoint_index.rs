@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use teak_base::{StorageError, StorageResult};
 use teak_tree::TreeCheckpoint;
 
-/// Captures the current state of an index; `None` when its last checkpoint,
-/// which is durable, contains it.
+/// Captures the current state of an index; `None` when the index was dropped, or
+/// when its last checkpoint, which is durable, contains this state.
 fn capture(
     context: &FlushContext<'_>,
     index: &Arc<Index>,

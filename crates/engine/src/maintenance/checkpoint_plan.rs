@@ -1,11 +1,11 @@
 //! Which indexes a round of checkpoints writes, and in which order.
 //!
-//! An index must be written when its oldest record is more than an eighth of the
-//! log's limit behind the end of the log, or when much freed space in its file
-//! waits for a checkpoint. The periodic round also writes up to `OTHERS_MAX` of
-//! the other changed indexes, the oldest first. This limit bounds the syncs of a
-//! period when thousands of tables have few writes. Temporary tables are not
-//! included.
+//! An index must be written when its oldest undurable record is more than an eighth
+//! of the log's limit behind the end of the log, or when much freed space in its
+//! file cannot be reused before a checkpoint. The periodic round also writes up to
+//! `OTHERS_MAX` of the other changed indexes, the oldest first. This limit bounds the
+//! syncs of a period when thousands of tables have few writes. Temporary tables are
+//! not included.
 
 use super::flusher::FlushContext;
 use crate::core::index::Index;
@@ -13,14 +13,15 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 use teak_base::Lsn;
 
-/// Changed indexes that a periodic round writes although no log and no space waits
-/// for their checkpoints.
+/// Maximum number of changed indexes that a periodic round writes although their
+/// checkpoints free neither much of the log nor much space in files.
 const OTHERS_MAX: usize = 256;
 
 /// Freed space below this does not make a checkpoint due, in bytes.
 const PENDING_FREE_MIN: u64 = 1 << 20;
 
-/// Freed space that waits for a checkpoint, as a fraction of the file.
+/// A checkpoint is due when more than one part in this many of the file is freed
+/// space that cannot be reused before the checkpoint.
 const PENDING_FREE_FRACTION: u64 = 16;
 
 /// What a round covers.
@@ -28,9 +29,9 @@ const PENDING_FREE_FRACTION: u64 = 16;
 pub(super) enum Scope {
     /// Indexes that must be written.
     Due,
-    /// Also some of the others that have changed.
+    /// Those of `Due`, and some of the others that have changed.
     Period,
-    /// All whose trees have changed.
+    /// Those of `Due`, and all others whose trees have changed.
     Changed,
     /// All that have changed; every memtable is flushed first.
     All,
@@ -54,7 +55,7 @@ struct Candidate {
     unflushed: Option<Lsn>,
     /// Whether the tree has changed since its last checkpoint.
     changed: bool,
-    /// Whether much freed space waits for a checkpoint.
+    /// Whether much freed space cannot be reused before a checkpoint.
     holds_space: bool,
     /// Whether the caller of `plan` requests a checkpoint of this index.
     wanted: bool,

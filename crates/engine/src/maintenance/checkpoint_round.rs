@@ -81,7 +81,7 @@ impl FlushContext<'_> {
         Ok(failed)
     }
 
-    /// Flushes the memtables of a batch, as they are now.
+    /// Freezes and flushes the memtables of those indexes of a batch that need it.
     fn flush_batch(
         &self,
         indexes: &[(bool, Arc<Index>)],

@@ -37,9 +37,9 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use teak_base::{FileId, Lsn, StorageError};
 
-/// An index whose flushes or checkpoints fail may need so much of the log, in
-/// eighths of its bound: more than makes a checkpoint due, and less than slows
-/// writers.
+/// Eighths of the log's bound that an index whose flushes or checkpoints fail may
+/// need. More than the quarter from which a checkpoint is due, less than the half
+/// from which writers are slowed.
 pub(super) const LOG_SHARE: u64 = 3;
 
 /// The parts of an engine that deal with failed tables.

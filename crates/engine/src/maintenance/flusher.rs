@@ -1,6 +1,6 @@
 //! Flush and compaction jobs of all indexes.
 //!
-//! The order of jobs: first those for readers that pass many deletes; then flushes of frozen
+//! The order of jobs: first those for readers that skip many tombstones; then flushes of frozen
 //! memtables, those of the index with the most frozen bytes first; then jobs that move runs to
 //! lower levels. While merges are behind, half of the flushers prefer the last kind. A job that
 //! fails leaves its tree unchanged and is retried later. The index stores the error. A writer that
@@ -169,7 +169,7 @@ impl FlushContext<'_> {
         None
     }
 
-    /// Claims a job of a tree whose readers pass many deletes.
+    /// Claims a job of a tree whose readers skip many tombstones.
     fn reader_job(&self) -> Option<(Arc<Index>, FlushJob)> {
         let mut found = None;
         for file in self.memtables().take_slow_reads() {

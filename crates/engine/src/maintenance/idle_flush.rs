@@ -25,14 +25,14 @@ use teak_tree::SpaceGoal;
 const FILES_PER_SECOND: u32 = 16;
 
 /// The same while little memory is left for the page cache, many aborted ids are registered, or
-/// the number of open tables without handles is twice the limit.
+/// `IdleSweep::excess` is larger than the limit of open tables.
 const HURRIED_FILES_PER_SECOND: u32 = 64;
 
-/// The same while still more tables without handles are open.
+/// The same while the excess is more than `EXCESS_FACTOR_MAX` times the limit.
 const FILES_PER_SECOND_MAX: u32 = 256;
 
-/// Number of open tables above the limit, as a multiple of the limit, above which files are written
-/// at the maximum rate.
+/// Multiple of the limit of open tables. If `IdleSweep::excess` is larger, files are written at the
+/// maximum rate.
 const EXCESS_FACTOR_MAX: usize = 4;
 
 /// What one pass writes.

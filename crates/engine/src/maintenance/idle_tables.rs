@@ -8,8 +8,8 @@
 //!
 //! A table can be closed when all its changes are in its files. While nothing is
 //! written to the log, unused tables are flushed so that they can be closed, some
-//! at a time. On a busy engine they wait for their turn (`idle_flush`), as do tables
-//! without handles above the limit.
+//! at a time. On a busy engine they are flushed at a limited rate (`idle_flush`), as
+//! are tables without handles above the limit.
 
 use super::flusher::FlushContext;
 use crate::core::index::Index;
@@ -49,7 +49,7 @@ fn has_no_handle(slot: &Slot) -> bool {
     table.as_ref().is_some_and(|table| !table.has_handles())
 }
 
-/// Whether closing an index would lose merges that are not in its file yet.
+/// Whether closing an index would lose merges that no checkpoint has made durable.
 fn needs_checkpoint(index: &Index) -> bool {
     index.registered.load(Ordering::Acquire) && index.tree.needs_checkpoint()
 }
@@ -125,8 +125,8 @@ impl IdleTables<'_> {
         excess.min(refused)
     }
 
-    /// Adds up to `count` tables without handles that must be flushed before they can be closed to
-    /// those that wait for that.
+    /// Adds to `sweep.waiting` up to `count` tables without handles that must be flushed before
+    /// they can be closed.
     pub(super) fn queue_unflushed(&self, sweep: &mut IdleSweep, mut count: usize) {
         sweep.excess = count;
         for (id, slot) in self.open_slots() {

@@ -34,7 +34,8 @@ use teak_tree::JobKind;
 /// Tables that one pass examines.
 const EXAMINED_MAX: usize = 512;
 
-/// Runs marked in one pass, if the time for merges is over before.
+/// When the time for merges is over, a pass ends after this many jobs, even if all of them
+/// only marked runs as settled.
 const MARKS_MAX: u32 = 64;
 
 /// Passes that are skipped between two sweeps.

@@ -122,7 +122,7 @@ pub(super) enum Outcome {
 enum Moved {
     /// Runs, and perhaps nodes.
     Runs,
-    /// Nodes, with the next checkpoint.
+    /// Only nodes, which the next checkpoint writes to other places.
     Nodes,
     Nothing,
 }

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use teak_write_ahead_log::WriteAheadLog;
 
-/// How often a flusher looks for work without being woken.
+/// How often the flushers and the segment thread look for work without being woken.
 const FLUSH_PERIOD: Duration = Duration::from_millis(500);
 
 /// How often the space thread checks whether the engine is idle.
@@ -29,7 +29,8 @@ const MAINTENANCE_PERIOD: Duration = Duration::from_millis(500);
 /// Pause after a checkpoint that failed.
 const FAILED_CHECKPOINT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Period after which buffered log bytes are written to the file, even without a commit.
+/// Period after which buffered log bytes are written to the file, even without a commit; and the
+/// pause after a failure of the log.
 const LOG_PERIOD: Duration = Duration::from_millis(200);
 
 /// Bytes of the log that may be written without being synced.

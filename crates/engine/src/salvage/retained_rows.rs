@@ -200,7 +200,8 @@ impl RetainedRows {
         let mut newest: Option<NewestRecord> = None;
         while let Some((key, stored)) = self.records.entry(&*self.interrupted)? {
             match &mut newest {
-                // Positions and operation numbers differ, so the greater prefix is the newer.
+                // No two operations have the same position and number, so the larger prefix is
+                // that of the newer operation.
                 Some(found) if found.key == key => {
                     if found.stored.as_slice() < stored {
                         found.stored.clear();

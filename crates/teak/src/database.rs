@@ -61,7 +61,7 @@ impl Database {
     /// # Errors
     /// [`Error::SchemaMismatch`] when the table has other indexes than the schema;
     /// [`Error::Corrupt`] when its files are damaged; [`Error::TableUnavailable`] when one cannot be
-    /// opened; errors of the disk.
+    /// opened; [`Error::InvalidArgument`] when the schema is invalid; errors of the disk.
     pub fn table(&self, schema: impl Into<TableSchema>) -> Result<Table> {
         let schema = schema.into();
         let definition = schema.definition()?;

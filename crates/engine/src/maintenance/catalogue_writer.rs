@@ -85,8 +85,9 @@ impl CatalogueContext<'_> {
         self.write(&self.capture(replay_from, false))
     }
 
-    /// Captures and writes the catalogue outside a checkpoint, with other entries
-    /// of some tables. The caller holds the mutex of table changes.
+    /// Captures and writes the catalogue outside a checkpoint, with the indexes and
+    /// retained ids in `entries` instead of the current ones. The caller holds the mutex
+    /// of table changes.
     pub(crate) fn write_with(&self, entries: &[TableEntry]) -> EngineResult<()> {
         self.write_changed(|catalogue| {
             for entry in entries {

@@ -119,7 +119,8 @@ impl FlushContext<'_> {
         self.cache.memtables()
     }
 
-    /// Freezes the active memtable of an index, so that it can be flushed.
+    /// Freezes the active memtable of an index, so that it can be flushed. Returns false
+    /// if the memtable was empty.
     pub(crate) fn freeze(&self, index: &Arc<Index>) -> bool {
         let has_frozen = index.tree.freeze(|| self.log.end());
         if has_frozen {

@@ -126,7 +126,7 @@ impl Settling<'_> {
         true
     }
 
-    /// Finds the next table with old ids.
+    /// Finds the next table with old ids, and opens it if it is closed.
     fn examine_next(
         &self,
         state: &mut SettlingState,
@@ -195,7 +195,7 @@ impl Settling<'_> {
         }
     }
 
-    /// Opens a closed table.
+    /// Opens a closed table. If that fails, notes the ids that its files may contain.
     fn open(&self, id: u64, slot: &Slot) -> Option<Arc<Table>> {
         let mut used = slot.lock();
         if let Some(table) = &*used

@@ -103,7 +103,8 @@ impl<'t> Index<'t> {
     }
 }
 
-/// An iterator over rows in the order of a secondary index, from both ends. It ends after an error.
+/// An iterator over rows in the order of a secondary index. It can be read from either end, and ends
+/// after an error.
 #[must_use]
 pub struct IndexRows<'t> {
     session: &'t Session,

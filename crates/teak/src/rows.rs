@@ -12,7 +12,7 @@ pub struct Row {
     pub value: Vec<u8>,
 }
 
-/// An iterator over rows in the order of their primary keys, from both ends.
+/// An iterator over rows in the order of their primary keys. It can be read from either end.
 ///
 /// It ends after an error. Rows that the same transaction writes while it iterates may be returned
 /// if they are ahead of the iterator.

@@ -1,7 +1,7 @@
-//! A scan of one index between two bounds, from both ends.
+//! A scan of one index between two bounds, which can be read from either end.
 //!
 //! Each end has a cursor, opened at the first read from that end. The last key returned by one end
-//! becomes a bound of the other, so no entry is returned twice.
+//! becomes a bound of the other end, so no entry is returned twice.
 
 use crate::error::Result;
 use crate::session::Session;

@@ -117,8 +117,8 @@ impl TableCounters {
 
     /// Reserves row ids and returns the first one. When more ids must be reserved in
     /// the log, calls `log` without holding the mutex. One thread does that when half of
-    /// the reserved ids are used. Other threads call `log` too only if they find too few
-    /// ids left before this thread's call has ended.
+    /// the reserved ids are used. Other threads call `log` only if they find too few ids
+    /// left before that call has ended.
     pub(crate) fn reserve_row_ids(
         &self,
         count: u64,

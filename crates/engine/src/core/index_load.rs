@@ -33,7 +33,8 @@ fn run_pressure(run_load: f64) -> f64 {
     (run_load - RUN_LOAD_SLOW) / (RUN_LOAD_STOP - RUN_LOAD_SLOW)
 }
 
-/// The pressure of due bytes in an index with `merge_bytes`.
+/// The pressure of `due_bytes`, the debt of an index. `merge_bytes` is the size of
+/// the index as merges count it.
 // Byte counts of one index are below 2^53.
 #[allow(clippy::cast_precision_loss)]
 fn debt_pressure(due_bytes: u64, merge_bytes: u64, debt_bytes_min: u64) -> f64 {

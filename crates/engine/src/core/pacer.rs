@@ -34,7 +34,7 @@ const RATE_UNKNOWN: f64 = 32.0 * RATE_MIN;
 /// Writers that were slower than the rate may catch up by this time.
 const BURST: Duration = Duration::from_millis(20);
 
-/// If the last turn is longer ago, the bytes written since then delay no turn.
+/// If the last turn is further in the past, the bytes written since then delay no turn.
 const FORGET_AFTER: Duration = Duration::from_millis(500);
 
 /// The longest time between two turns.

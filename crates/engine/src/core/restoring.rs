@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use teak_base::{StorageError, StorageResult};
 
-/// Tables at a time. The memtables of each use up to about an eighth of the
-/// memtables' quota.
+/// Maximum number of tables that threads work on at the same time. The memtables of
+/// each use up to about an eighth of the memtables' quota.
 const TABLES_MAX: usize = 4;
 
 /// Time between two checks for an interrupt.

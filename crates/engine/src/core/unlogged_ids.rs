@@ -13,7 +13,7 @@ use teak_write_ahead_log::{Record, WriteAheadLog};
 /// Distance between two logged ids.
 const LOGGED_EVERY: u64 = UNNAMED_IDS_MAX / 64;
 
-/// The last id that was logged because too many were missing.
+/// The last id that [`UnloggedIds::note`] has logged.
 #[derive(Debug, Default)]
 pub(crate) struct UnloggedIds(AtomicU64);
 

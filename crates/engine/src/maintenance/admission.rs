@@ -6,11 +6,11 @@
 //! bytes. Then:
 //! 1. When the active memtables together exceed half their quota, or one of them
 //!    exceeds its own limit, the largest are frozen for flushing.
-//! 2. While memtables use too much memory, the writer is delayed. Tables with
-//!    much of it are slowed and stopped before the others, so that a load does
-//!    not use up the memory that others need.
+//! 2. While memtables use too much memory, the writer is delayed. Writers of tables
+//!    whose memtables use much of it are slowed and stopped before others, so that a
+//!    load does not use up the memory that other tables need.
 //! 3. While an index of the table is behind with its merges, the writer is
-//!    delayed. Other tables are not concerned.
+//!    delayed. Writers of other tables are not.
 //! 4. While too many aborted write ids are registered, the writer is delayed, unless
 //!    its transaction has written: it must end, because running transactions keep
 //!    aborted ids registered.

@@ -23,7 +23,7 @@ use teak_write_ahead_log::WriteAheadLog;
 const TABLES_AT_ONCE: usize = 256;
 
 /// The open indexes of a table, unless it was opened to be salvaged: its trees then
-/// lack parts, so the values in the catalogue's entry are better.
+/// lack parts, so the values in the catalogue's entry are used.
 fn readable(open: &Option<Arc<Table>>) -> Option<OpenIndexes> {
     open.as_ref().and_then(|table| table.readable_indexes())
 }

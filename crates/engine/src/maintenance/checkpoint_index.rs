@@ -89,7 +89,7 @@ impl FlushContext<'_> {
     }
 
     /// Records the outcome of a checkpoint in the index. A failed checkpoint is tried
-    /// again later; until then the log is kept for the index.
+    /// again later; until then the log records that the index needs are not trimmed.
     pub(super) fn end_checkpoint(&self, index: &Index, outcome: &StorageResult<()>) {
         let path = index.entry.path.display();
         match outcome {

@@ -19,7 +19,7 @@
 //!
 //! A new index that an alteration is building is not part of the table yet. If it
 //! fails in one of these ways, the alteration fails, and writers skip the index from
-//! then on. So the log need not be kept for it until the caller ends the alteration.
+//! then on. So its log records can be trimmed before the caller ends the alteration.
 
 use super::catalogue_writer::CatalogueContext;
 use super::flusher::{FlushContext, FlushTargets, abandon_index};

@@ -4,7 +4,7 @@
 //!
 //! Each checkpoint of an index costs a sync of its file. The number of these
 //! checkpoints per second is limited, so thousands of tables with few writes do
-//! not keep the disk busy; the tables wait for their turn. All checkpoints of a
+//! not keep the disk busy; the tables are queued. All checkpoints of a
 //! pass share one sync of the log. No catalogue is written.
 
 use super::checkpoint_plan::{Planned, Scope};
@@ -113,7 +113,7 @@ impl IdleTables<'_> {
         true
     }
 
-    /// Takes the next unused table that waits for its turn.
+    /// Takes the next unused table from the queue.
     fn take_waiting(&self, sweep: &mut IdleSweep, flush: &mut IdleFlush) -> bool {
         let after = (Bound::Excluded(sweep.flushed), Bound::Unbounded);
         let next = sweep.waiting.range(after).next();
@@ -126,7 +126,7 @@ impl IdleTables<'_> {
         let Some(slot) = sweep.waiting.remove(&id) else {
             return false;
         };
-        // A table that was used again waits for the next sweep.
+        // A table that was used again is left to the next sweep.
         let is_unused = |slot: &Slot| {
             let table = slot.lock();
             table.as_ref().is_some_and(|table| !table.is_used())

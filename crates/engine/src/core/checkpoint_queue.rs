@@ -153,7 +153,7 @@ mod tests {
                     outcome: Ok(None),
                 });
             };
-            // The thread that added the steps does not run one now, and then it does.
+            // First only helping threads take steps, then the thread that added them takes one.
             let mut helping = Vec::new();
             helping.extend(std::iter::from_fn(|| queue.take_to_help()));
             assert_eq!(helping.len(), helpers_max, "{flusher_count}");

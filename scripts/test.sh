@@ -4,7 +4,7 @@
 # stages.
 #   scripts/test.sh [stage...]     all stages without arguments: setup lint cargo schedules build codecs mtr compare clients suites
 #                                  isolation kill ddl_kill flip replication spider full-disk soak simulate
-#   STATEMENTS=250000 TRANSACTIONS=3000 KILLS=20 DDL_KILLS=10 ROUNDS=15 REPLICATION_KILLS=5 MINUTES=1 SEEDS=300 SCHEDULES=200    sizes of some stages
+#   STATEMENTS=250000 TRANSACTIONS=3000 KILLS=20 DDL_KILLS=10 ROUNDS=15 REPLICATION_KILLS=5 MINUTES=1 SEEDS=300 SCHEDULES=200    sizes of some stages (the defaults)
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -17,7 +17,7 @@ SUMMARY=()
 mkdir -p "$RESULTS"
 cd "$ROOT"
 
-# The tests in a stage's output, as "passed failed".
+# Prints the numbers of passed and failed tests in a stage's output.
 count() { # STAGE LOG STATUS
     local counted
     case $1 in
@@ -40,7 +40,7 @@ count() { # STAGE LOG STATUS
     echo "$counted"
 }
 
-# The amount of work of a stage, in its own unit.
+# Prints the amount of work of a stage, in its own unit.
 amount() { # STAGE LOG
     case $1 in
         lint) sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 checks passed, \2 failed/p' "$2" | tail -1 ;;

@@ -1,10 +1,10 @@
 /* The client of the benchmarks, with minimal overhead between the timer and the server.
  *
- *   client statements SOCKET DATABASE FILE            runs the file's statements, one to a line
+ *   client statements SOCKET DATABASE FILE            executes the statements of the file, one per line
  *   client point SOCKET DATABASE TABLE IDS SECONDS SEED
  *       prepared SELECT * ... WHERE id = ?, uniform ids of 1..IDS, after a second of warm-up
  *
- * Prints one line of JSON. Exits with 1 and the server's message on any error.
+ * Prints one line of JSON. On an error, prints a message to stderr and exits with a nonzero status.
  */
 #include <errno.h>
 #include <mysql.h>
@@ -101,7 +101,7 @@ static int point(MYSQL *server, const char *table, uint64_t ids, double seconds,
   double began = now();
   for (;;)
   {
-    /* Reading the clock for every statement would be measurable. */
+    /* More frequent reads of the clock would affect the measured time. */
     if (done % 64 == 0)
     {
       double passed = now() - began;

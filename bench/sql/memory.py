@@ -1,15 +1,16 @@
 """`make bench-memory`: the maximum resident memory of the server under several loads, compared with the same load into BLACKHOLE.
 
-Each case runs once on an empty private server without Teak, into BLACKHOLE tables, and once into Teak tables. Its bound is
-the first maximum plus teak_cache_size plus 64 MiB (docs/design/memory.md). The cases:
+Each case runs once on an empty private server without Teak, into BLACKHOLE tables, and once into Teak tables. The bound
+of a case is the maximum with BLACKHOLE plus teak_cache_size plus 64 MiB (docs/design/memory.md). The cases:
 
 - writers: 4 connections insert random 16-byte keys with two secondary keys, cache 64 MiB.
 - load: LOAD DATA of 256-byte rows with four keys, cache 256 MiB.
-- connections: 256 connections that write and read all the time, cache 64 MiB; and what is left when they are idle.
+- connections: 256 connections that write and read continuously, cache 64 MiB.
 - tables: 10,000 tables, each written, then all read; cache 64 MiB.
 - add_key: two keys are added to a table, one after the other, cache 256 MiB.
 
-Prints what was measured, without a verdict. --scale=0.1 makes the loads ten times smaller.
+The resident memory is also measured some seconds after the load. Prints the measurements; exceeding a bound is not an
+error. --scale=0.1 divides the rows of load and add_key, and the number of tables of the case tables, by ten.
 """
 
 import argparse
@@ -29,7 +30,7 @@ PARTS = ("Teak_memory", "Teak_cache_bytes_used", "Teak_memtable_bytes", "Teak_lo
 
 
 def in_parallel(server, count, work):
-    """Calls work(connection, number) in threads, each with a connection; returns the open connections."""
+    """Calls work(connection, number) in `count` threads, each with its own connection; returns the open connections."""
     connections = [server.connect("memory") for _ in range(count)]
     failures = []
 
@@ -49,7 +50,7 @@ def in_parallel(server, count, work):
 
 
 class Case:
-    """One load on one server. `peak` and `rest` are resident bytes: the maximum, and those some seconds after the load."""
+    """One load on one server. Measures, in bytes: `peak`, the maximum resident memory; `rest`, that some seconds later."""
 
     cache_bytes = 64 * MIB
     server_options = ()
@@ -182,7 +183,7 @@ class AddKey(Case):
 
     def load(self):
         with self.server.connect("memory") as connection:
-            Path(f"/proc/{self.server.pid()}/clear_refs").write_text("5")  # the maximum of the ALTERs alone
+            Path(f"/proc/{self.server.pid()}/clear_refs").write_text("5")  # resets VmHWM: the maximum is that of the ALTERs
             for key in ("a, b", "pad, a"):
                 connection.run(f"ALTER TABLE t ADD KEY ({key})")
         return self.scaled(500_000) * 10

@@ -1,7 +1,7 @@
 """`make bench-rollback`: the time of a large transaction's rollback, and of reads before and after it.
 
-For each engine, on a fresh private server: a table of ROWS rows with a secondary key, every row updated in one
-transaction (its entries in both indexes change), ROLLBACK. Reads are timed before the transaction, right after the rollback,
+For each engine, on a fresh private server, one transaction updates every row of a table of ROWS rows with a secondary key
+(the entries in both indexes change), and is rolled back. Reads are timed before the transaction, right after the rollback,
 and after REST idle seconds, in which engines purge: a full scan, the same rows by the secondary key, and prepared
 point SELECTs.
 """
@@ -20,7 +20,7 @@ BY_KEY = "SELECT COUNT(*), SUM(n) FROM t FORCE INDEX (n) WHERE n >= 0"
 
 
 def timed(connection, statement, times=1):
-    """The median time in seconds, and the result."""
+    """The median time of the executions in seconds, and the result of the last one."""
     seconds = []
     for _ in range(times):
         began = time.monotonic()

@@ -4,17 +4,17 @@ Every run of a workload uses a new server and data directory. All engines get th
 default settings, so every engine is durable at commit. Workloads:
 
 - load, load_keys: LOAD DATA of star-schema facts (18 columns with a comment of ten words), with no key and with four
-  secondary ones. Then, after a restart, full scans that sum columns without a key.
-- add_keys: the same facts loaded with no key; then the four secondary ones are built, one of them alone and the other three
-  in one ALTER TABLE ... ALGORITHM=NOCOPY.
+  secondary ones. Then, after a restart, full scans that sum columns that are in no key.
+- add_keys: the same facts loaded with no key; then the four secondary ones are built by two ALTER TABLE
+  ... ALGORITHM=NOCOPY: one key by the first, three keys by the second.
 - insert: INSERT statements of 1000 rows, an AUTO_INCREMENT primary key and three random secondary keys.
 - point: prepared SELECTs by primary key, and full scans, on a table that fits the cache.
 
 Times end when the statement returns. Processor time is the server's, background work included. Bytes on disk are the
 table's files as allocated: when the load returns, after ten more seconds without statements, and after a clean stop.
-Bytes written are those of the server process (/proc/PID/io), until the engine has written out its dirty pages, which is
-requested only after the sizes of the idle server were read. BLACKHOLE, which stores nothing, shows the cost of the SQL
-layer. Results go to build/bench/*.json.
+Bytes written are those of the server process (/proc/PID/io), until the engine has written its dirty pages; the
+benchmark requests this only after it has read the sizes of the idle server. BLACKHOLE, which stores nothing, shows the
+cost of the SQL layer. Results go to build/bench/*.json.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def say(text):
 
 
 def data_file(options, shape, rows, *extra):
-    """The generated file, from an earlier run if it has the same rows."""
+    """The path of the generated file. A file of an earlier run with the same shape, number of rows and seed is reused."""
     generator = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "teak-generate"
     path = DIRECTORY / "data" / f"{shape}-{rows}-{options.seed}{'.sql' if extra else '.tsv'}"
     if not path.exists():
@@ -92,7 +92,7 @@ def client(server, *arguments):
 
 
 def server_of(directory, options, engine, *more):
-    """A private server with this engine, and the options' cache."""
+    """A private server with this engine, and the cache size of the options."""
     plugin, extra, *_ = ENGINES[engine]
     chosen = [f"--cache={options.cache}", *extra, *more]
     if engine == "Before":
@@ -120,7 +120,7 @@ class Run:
         return None
 
     def measure_load(self, connection, work):
-        """Runs `work`, which returns rows and seconds, and counts the bytes written."""
+        """Runs `work`, which returns rows and seconds. Records its rate, processor time, bytes written and file sizes."""
         before, spent = self.server.bytes_written(), self.server.cpu_seconds()
         rows, seconds = work()
         self.result.update(rows=rows, seconds=seconds, rows_per_second=rows / seconds,
@@ -133,7 +133,7 @@ class Run:
                            cpu_per_row=(self.server.cpu_seconds() - spent) / rows)
 
     def measure_size(self, name):
-        """The size of the table's files, of engines that have any."""
+        """Records the size of the table's files under this name, if the engine has any."""
         if self.table_files:
             self.result[name] = self.server.files(*self.table_files)
 
@@ -246,7 +246,7 @@ class Run:
 
 
 def same_answers(runs):
-    """Engines whose sums over the loaded tables differ from InnoDB's (or the first engine's)."""
+    """A line for each engine whose sums over a loaded table differ from InnoDB's (or from the first engine's)."""
     wrong = []
     for workload in WORKLOADS:
         answers = {run["engine"]: run["scan_result"] for run in runs

@@ -1,7 +1,7 @@
-"""`make bench-space`: file sizes after four loads, and the part of them that is live data.
+"""`make bench-space`: file sizes after four loads and, for Teak, their ratio to the live data.
 
-For each engine, on an empty private server: readings of sensors, the star schema with four keys, upserts of a table
-with a unique and a secondary key (ETL), and the insert benchmark. Sizes are read at the end of the load, after 10 idle
+For each engine, on an empty private server: readings of sensors, the star schema with four keys, upserts into a
+table with a unique and a secondary key, and the insert benchmark. Sizes are read at the end of the load, after 10 idle
 seconds, and after a clean stop and a start. No statement requests a FLUSH, OPTIMIZE or checkpoint.
 """
 
@@ -27,7 +27,7 @@ def star(options, _, connection, engine):
 
 
 def upserts(options, _, connection, engine):
-    """Two of three upserts change a row that exists."""
+    """About two of three upserts change an existing row."""
     connection.run(shapes.create("stock", shapes.STOCK_COLUMNS, shapes.STOCK_KEYS, engine))
     articles = options.rows // 3
     for first in range(0, options.rows, UPSERTS_A_STATEMENT):
@@ -51,7 +51,7 @@ def status(connection, name):
 
 
 def size(server, connection, engine, when, files):
-    """The size of the table's files in MiB; for Teak, also its ratio to the live bytes."""
+    """The size of the table's files in MiB; for Teak, also the ratio of file bytes to live bytes."""
     mib = server.files(*files) / MIB
     if engine != "Teak":
         return f"{when} {mib:8.1f} MiB"

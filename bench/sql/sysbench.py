@@ -2,8 +2,8 @@
 
 Every engine gets the same cache and keeps its default settings, so every engine is durable at commit. A repetition
 creates a server, loads the table, and runs all tests one after the other, read-only ones first. With --turns the servers
-of all engines run together and take turns in every test, which is more exact on a machine whose speed changes; use it
-for two builds of one engine, since background work of one server runs in the other's turn. Results go to
+of all engines run together and take turns in every test, which is more exact on a machine whose speed changes. Use it
+only for two builds of one engine, because background work of one server runs in the other's turn. Results go to
 build/bench/sysbench.json.
 """
 
@@ -100,7 +100,7 @@ def repetition(options, engines, number, results):
 
 
 def report(title, results, engines):
-    """Medians, and the median of the ratios of each turn to the first engine's."""
+    """Prints the medians, and the median of each turn's ratio to the first engine."""
     base = engines[0]
     print(f"\n{title}\n{'test':24}{'threads':>8}" + "".join(f"{engine:>12}" for engine in engines)
           + "".join(f"{engine + '/' + base:>16}" for engine in engines[1:]))

@@ -1,10 +1,10 @@
 """`make bench-tables`: the time of INFORMATION_SCHEMA.TABLES and SHOW TABLE STATUS with many tables, and the memory of
 tables that are not used.
 
-For each engine, on an empty private server: a database of TABLES tables, three rows in each. The first time of the
-first query is measured immediately after a start, without open tables; all other times later. Then each table is read
-once, and written once, and the resident memory is measured immediately and after each of the IDLE times. The times of
-the stops and starts are measured, too.
+For each engine, on an empty private server: a database of TABLES tables, three rows in each. After a restart
+each query is executed REPEAT times; no table is open at the first execution of the first query. Then each table is read
+once, later written once, and each time the resident memory is measured immediately and after each of the IDLE times.
+The times of the stops and starts are measured, too.
 """
 
 import argparse

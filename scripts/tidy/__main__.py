@@ -2,8 +2,8 @@
 """Checks of the repository that compilers do not make: `python3 -m scripts.tidy`. Prints one line per fault; the exit
 status is nonzero if there are any.
 
-- A product file has at most 600 lines, any other source file 800; a function has at most 100; the median product file has at
-  most 180.
+- A product file (crates/*/src, plugin/ without tests) has at most 600 lines, any other source file 800; a function of a
+  Rust or C++ file has at most 100; the median product file has at most 180.
 - No cycle between the modules of a crate, between crates, between the plugin's folders or files (`module_cycles`).
 - A Rust file begins with a `//!` comment that describes it, a plugin file with its licence.
 - No file contains the name of something that exists only on this machine: the directory above the checkout, the home
@@ -11,7 +11,7 @@ status is nonzero if there are any.
 - Comments and documents do not use the words that `wording` lists.
 - A relative link of a Markdown page leads to a file, and to a heading of it (`links`).
 - The sources contain the messages that the page for troubleshooting quotes (`messages`).
-- No whitespace at line ends, no tabs in Rust, C++ and Python, no debugging code.
+- Source files have no whitespace at line ends, no tabs (except shell scripts), and no debugging code.
 """
 
 import os

@@ -12,7 +12,7 @@ CODE = re.compile(r"`([^`\n]+)`")
 PREFIX = re.compile(r"^TEAK: (?:cannot start: )?")
 INSERTED = re.compile(r"\S*(?:\.\.\.|\d)\S*")
 
-# Of the server.
+# Messages of the server.
 SERVER_TEXTS = {
     "Plugin 'TEAK' is of maturity level experimental while the server is stable",
     "Loading of experimental plugin ha_teak.so is prohibited by --plugin-maturity",

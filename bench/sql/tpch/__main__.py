@@ -3,10 +3,11 @@
 Each engine loads the tables into a private server with the same cache: primary keys, keys on the columns of joins, and on
 two dates. Each repetition starts with another engine, and runs on one server at a time:
 
-- load: LOAD DATA of all tables, in the first repetition only; then the sizes of the files and ANALYZE TABLE.
-- cold: each query after a restart of the server. The system's cache of the server's files is dropped while it is stopped.
-- warm: the same query again, WARM times; the median counts. A query reads tables that others have read, so a cache that
-  is smaller than the tables contains what the query itself has left there.
+- load: LOAD DATA of all tables, once, before the repetitions; then ANALYZE TABLE, a stop, and the sizes of the files.
+- cold: each query after a restart of the server. The system's cache of the server's files is dropped while the server is
+  stopped.
+- warm: the same query again, WARM times; the median counts. The cache contains only what the earlier executions of this
+  query have left there.
 
 The answers of all engines are compared exactly, without regard to the order of rows. Medians of the repetitions and ratios
 to the first engine are printed, and the plans (EXPLAIN with the warm cache) that differ from the first engine's. Results go
@@ -27,7 +28,7 @@ from tests.harness import ROOT, SqlError, wait_for_background_writes
 from ..run import DIRECTORY, ENGINES, machine, say, server_of
 from . import data, schema
 
-# InnoDB would otherwise read its last cache back at start. MyRocks limits the number of locks of one statement.
+# Without these options InnoDB would load the pages of its last cache at start.
 OPTIONS = {"InnoDB": ["--innodb-buffer-pool-load-at-startup=OFF", "--innodb-buffer-pool-dump-at-shutdown=OFF"]}
 FILES = {"InnoDB": ("tpch/*.ibd",), "Teak": ("tpch/*.teak",), "Before": ("tpch/*.teak",), "RocksDB": ("#rocksdb/*.sst",)}
 MIB = 1 << 20
@@ -88,7 +89,7 @@ class Engine:
         return time.monotonic() - began, sorted(rows, key=repr)
 
     def measure(self, number, query):
-        """Runs a query on a new server: once with cold caches, then with warm ones."""
+        """Restarts the server and runs a query: once with cold caches, then with warm ones."""
         self.server.stop()
         drop_system_cache(self.server.directory / "data")
         self.server.start()
@@ -152,7 +153,7 @@ def print_times(engines, numbers):
 
 
 def wrong_answers(engines, numbers):
-    """The numbers and engines of answers that are not the first engine's."""
+    """(query number, engine) of each answer that differs from the first engine's."""
     first, *others = engines
     return [(number, other.name) for number in numbers for other in others
             if None not in (first.answers[number], other.answers[number]) and first.answers[number] != other.answers[number]]

@@ -28,7 +28,7 @@ def generator():
 
 
 def files(scale):
-    """The directory with one file for each table, from an earlier run if it has the same scale."""
+    """The directory with one file for each table. That of an earlier run with the same scale is reused."""
     directory = DIRECTORY / "data" / f"tpch-{scale:g}"
     if not directory.exists():
         say(f"generating TPC-H at scale {scale:g}")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the suite `teak` (or the named tests) on the plugin compiled with AddressSanitizer; `make asan` builds it first.
-# The server is the installed one, with the sanitizer's runtime preloaded: memory accesses are checked in the plugin's C++
-# code, allocation and release of heap memory in server and plugin. Leaks are not checked, because the server itself does
-# not free all memory at exit.
+# The server is the installed one, with the sanitizer's runtime preloaded: memory accesses are checked in the plugin's
+# C++ code, allocation and release of heap memory in server and plugin. Leaks are not checked, because the server itself
+# does not free all memory at exit.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

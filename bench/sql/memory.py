@@ -50,7 +50,7 @@ def in_parallel(server, count, work):
 
 
 class Case:
-    """One load on one server. Measures, in bytes: `peak`, the maximum resident memory; `rest`, that some seconds later."""
+    """One load on one server. Measures in bytes `peak`, the maximum resident memory, and `rest`, that some seconds later."""
 
     cache_bytes = 64 * MIB
     server_options = ()
@@ -183,7 +183,7 @@ class AddKey(Case):
 
     def load(self):
         with self.server.connect("memory") as connection:
-            Path(f"/proc/{self.server.pid()}/clear_refs").write_text("5")  # resets VmHWM: the maximum is that of the ALTERs
+            Path(f"/proc/{self.server.pid()}/clear_refs").write_text("5")  # resets VmHWM: measures the ALTERs only
             for key in ("a, b", "pad, a"):
                 connection.run(f"ALTER TABLE t ADD KEY ({key})")
         return self.scaled(500_000) * 10

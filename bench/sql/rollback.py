@@ -1,9 +1,9 @@
 """`make bench-rollback`: the time of a large transaction's rollback, and of reads before and after it.
 
-For each engine, on a fresh private server, one transaction updates every row of a table of ROWS rows with a secondary key
-(the entries in both indexes change), and is rolled back. Reads are timed before the transaction, right after the rollback,
-and after REST idle seconds, in which engines purge: a full scan, the same rows by the secondary key, and prepared
-point SELECTs.
+For each engine, on a fresh private server, one transaction updates every row of a table of ROWS rows with a secondary
+key (the entries in both indexes change), and is rolled back. Reads are timed before the transaction, right after the
+rollback, and after REST idle seconds, in which engines purge: a full scan, the same rows by the secondary key, and
+prepared point SELECTs.
 """
 
 import argparse

@@ -56,7 +56,7 @@ def say(text):
 
 
 def data_file(options, shape, rows, *extra):
-    """The path of the generated file. A file of an earlier run with the same shape, number of rows and seed is reused."""
+    """The path of the generated file. Reuses that of an earlier run with the same shape, number of rows and seed."""
     generator = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "teak-generate"
     path = DIRECTORY / "data" / f"{shape}-{rows}-{options.seed}{'.sql' if extra else '.tsv'}"
     if not path.exists():
@@ -120,7 +120,7 @@ class Run:
         return None
 
     def measure_load(self, connection, work):
-        """Runs `work`, which returns rows and seconds. Records its rate, processor time, bytes written and file sizes."""
+        """Runs `work`, which returns rows and seconds. Records rate, processor time, bytes written and file sizes."""
         before, spent = self.server.bytes_written(), self.server.cpu_seconds()
         rows, seconds = work()
         self.result.update(rows=rows, seconds=seconds, rows_per_second=rows / seconds,

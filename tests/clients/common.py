@@ -95,8 +95,9 @@ def tables_of(connection, database):
 
 
 def checksum(connection, database, table):
-    """CHECKSUM TABLE of the table; of a copy if the table has virtual columns, because then the statement would include
-    bits that are undefined in every engine (the NULL bits of columns that it does not read)."""
+    """Returns CHECKSUM TABLE of the table, after "1" or None (no rows). If the table has virtual columns, uses a copy,
+    because the statement would include bits that are undefined in every engine (the NULL bits of columns that it does
+    not read)."""
     name = f"{quoted(database)}.{quoted(table)}"
     virtual = connection.value(
         f"SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = '{database}' "

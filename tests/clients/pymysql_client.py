@@ -51,7 +51,7 @@ def read(engine, statement, cursor_class=pymysql.cursors.Cursor):
 
 
 def columns(engine, table):
-    """The columns that are not generated."""
+    """The names of the columns that are not generated."""
     _, rows = read(
         engine,
         f"SELECT column_name FROM information_schema.columns WHERE table_schema = '{DATABASES[engine]}' "
@@ -102,7 +102,7 @@ def clock(value):
 
 
 def round_trip(checks):
-    """The rows of InnoDB's tables, written by executemany into both engines."""
+    """Writes the rows of InnoDB's tables into both engines by executemany, and compares the results."""
     for table in TYPE_TABLES:
         names = columns("InnoDB", table)
         listed = ", ".join(map(quoted, names))

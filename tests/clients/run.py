@@ -38,7 +38,7 @@ def run(*command, **options):
 
 
 def debian(command, *packages):
-    """Installs the packages when there is no such command."""
+    """Installs the Debian packages if there is no such command."""
     if shutil.which(command):
         return
     say(f"installing {' '.join(packages)}")

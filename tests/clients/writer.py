@@ -8,7 +8,7 @@ from tests.harness.bank import Bank
 
 from .common import SOCKET
 
-# Dumps read tables in alphabetical order, so these names are at both ends of the alphabet.
+# Dumps read tables in alphabetical order: with these names, other tables are read between those of the bank.
 BANK = Bank(names={"account": "a_account", "counter": "m_counter", "moved": "z_moved"})
 
 

@@ -4,14 +4,15 @@
    with commits that only the log contains.
 2. Each round takes an image and damages one file (the row index, a secondary or unique key, the log, the catalogue) by
    flipped bits, random bytes or truncation, before the server starts or while it runs.
-3. Only for the catalogue and the log may the engine refuse to start, with a message that names the damaged file. Otherwise every read
-   through every key returns exactly the committed rows, or an error; CHECK TABLE reports a table that returned an
-   error; the table whose files were not damaged is correct and accepts new rows; the process has not been restarted.
+3. The engine may refuse to start only if the catalogue or the log is damaged, and must name a damaged file. Otherwise
+   every read through every key returns exactly the committed rows, or an error; CHECK TABLE reports a table that
+   returned an error; the table whose files were not damaged is correct and accepts new rows; the server has not been
+   restarted.
    Damage at the end of a killed server's log cannot be distinguished from a torn write in a crash: then the last commits may be
    lost, but each table has exactly the rows of all commits up to some commit.
 4. A table that was found damaged is repaired. Then all its keys agree, every row is one that was committed, it can be
-   written, and if only a secondary key was damaged, all rows are there. Only a file of rows without any valid superblock
-   may be beyond repair.
+   written, and if only a secondary key was damaged after a clean stop, all rows are there. Only a row index without a
+   valid superblock may be beyond repair.
 
 The run counts as one test.
 """
@@ -26,7 +27,7 @@ from pathlib import Path
 from tests.harness import Server, SqlError, finish
 
 ROWS = 20_000
-LATE = 500  # rows that were committed last: in the image of the killed server only the log has them
+LATE = 500  # rows that were committed last; only the image of the killed server has them, in the log
 KINDS = ["t.main", "t.a-", "t.b-", "catalogue", "log"]
 READS = [("PRIMARY", "id > 0"), ("a", "a >= 0"), ("b", "b >= ''")]
 
@@ -129,7 +130,7 @@ class Test:
                 faults.append(f"reads of t failed, CHECK TABLE says {checks}")
             found, failed = self.read(connection, "whole", rows, may_lose_end)
             faults += found
-            # A damaged log may have lost rows of both tables; then reads of both tables return errors.
+            # Damage of the log or the catalogue may affect both tables; then reads of both return errors.
             if failed and kind not in ("log", "catalogue"):
                 faults.append("the undamaged table returned an error")
             if not failed:

@@ -1,14 +1,14 @@
 """The bank of the crash test: transfers within the engine under test, between it and InnoDB, and by XA, with a journal outside the server.
 
-Tellers (processes) transfer money: by COMMIT, with a binary log also between the engines, or by XA. They leave some
+Tellers (processes) transfer money: by COMMIT (between the engines only with a binary log) or by XA. They leave some
 of their prepared XA transactions to other sessions, which end them. The journal records each step before it is sent
 and after it was acknowledged.
 
 After the restart XA RECOVER must list the transactions that were prepared, acknowledged and not ended, and nothing
 else except those in flight. Until they are ended, the rows of these transactions are invisible and locked. Then the
-coordinator reads the journals and ends them. If the end was in flight, it repeats the decision; if PREPARE was in
-flight, it rolls back; some of the others remain until the next kill. The tables must contain exactly the committed
-transfers, each once, and no money may be lost.
+coordinator ends them: if XA COMMIT or XA ROLLBACK was in flight, it repeats this statement; if XA PREPARE was in
+flight, it rolls back; it ends most of the others at random, and the rest remains prepared. The tables must contain
+exactly the committed transfers, each once, and no money may be lost.
 """
 
 import json
@@ -21,7 +21,7 @@ from tests.harness.bank import DATABASE, Bank
 from .journal import Journal
 
 TELLERS = 2
-# Maximum number of prepared transactions that a teller leaves to other sessions, and that survive a kill.
+# Maximum number of prepared transactions of a teller that wait for another session to end them.
 LEFT_MAX = 3
 LOCK_TIMEOUT, XAER_NOTA, XA_MARKED = 1205, 1397, (1402, 1613, 1614)
 
@@ -86,7 +86,7 @@ class Teller:
         self.left = list(ledger.prepared)
         self.journal, self.random = Journal(journal), random.Random(seed)
         self.engine = engine
-        # The statements that roll back after a conflict; None after COMMIT was sent.
+        # The statements that roll back after a conflict; None when COMMIT or XA PREPARE is sent next.
         self.begun = None
         self.connection = self.connect()
         # Without a binary log, the server does not commit atomically in several engines (docs/design/transactions.md).
@@ -222,9 +222,9 @@ class Coordinator:
             return faults + self.compare(connection)
 
     def end_again(self, connection, teller, ledger, found):
-        """InnoDB may list a transaction as prepared after its end was acknowledged, but Teak must not. InnoDB's
-        rollback does not wait for the disk, and InnoDB ignores an XA COMMIT or ROLLBACK while the connection that
-        prepared the transaction is being closed (docs/design/transactions.md)."""
+        """Ends transactions again that InnoDB lists as prepared after their end was acknowledged; Teak must not list
+        them. InnoDB's rollback does not wait for the disk, and InnoDB ignores an XA COMMIT or ROLLBACK while the
+        connection that prepared the transaction is being closed (docs/design/transactions.md)."""
         faults = []
         for number, verdict in ledger.ended.items():
             name = name_of(teller, number)
@@ -273,7 +273,8 @@ class Coordinator:
         return faults
 
     def end_doubtful(self, connection, teller, ledger, found):
-        """Records the end of the transaction in flight: the server's answer was lost, but its state is known now."""
+        """Ends the transaction in flight, or records that it was committed: its state is known now, although the answer
+        was lost."""
         if ledger.doubtful is None:
             return
         step, number, transfer = ledger.doubtful

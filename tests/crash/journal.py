@@ -8,8 +8,8 @@ import json
 
 DATABASE = "kill_test"
 
-# The columns after `writer` and the key, in the order of a row in the model. `seq` of `loose` is not unique: several
-# rows may have the same value, and the model stores them as one sorted list.
+# For each table its key, and the columns other than `writer` and the key in the order of a row in the model. `seq` of
+# `loose` is not unique: several rows may have the same value, and the model stores them as one sorted list.
 TABLES = {
     "account": ("id", ("code", "owner", "balance", "note")),
     "entry": ("seq", ("id", "account", "amount", "memo")),

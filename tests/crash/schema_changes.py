@@ -116,7 +116,7 @@ def read(journal_path, tables):
 
 
 def actual(connection):
-    """The tables on the server."""
+    """The tables on the server. Raises SqlError if two keys of a table differ, or CHECK TABLE finds a fault."""
     names = [row[0].decode() for row in connection.run(
         f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{DATABASE}'")]
     found = {}
@@ -134,7 +134,8 @@ def actual(connection):
 
 
 def verify(connection, journal_path, tables):
-    """Compares the server with the journal. Returns the current tables, the acknowledged operations, and the faults."""
+    """Compares the server with the journal. Returns the current tables, the number of acknowledged operations,
+    and the faults."""
     tables, done, doubtful, errors = read(journal_path, tables)
     try:
         found = actual(connection)
@@ -156,8 +157,8 @@ def describe(rows):
 
 
 def stray_files(directory, tables):
-    """Files of tables that do not exist. In file names, each character of a table name other than ASCII letters, digits
-    and _ is encoded as @ and two to four characters."""
+    """Files of tables that do not exist, and files that the engine moved aside. In file names, each character of a
+    table name other than ASCII letters, digits and _ is encoded as @ and two to four characters."""
     known = {"".join(letter if letter.isascii() and (letter.isalnum() or letter == "_") else "@" for letter in name)
              for name in tables}
     strays = []
@@ -171,5 +172,6 @@ def stray_files(directory, tables):
 
 
 def same_name(stem, pattern):
-    """`stem` is a file's encoded name; `pattern` the table's, with @ for each letter that is encoded."""
+    """Whether `stem`, a file's encoded name, is that of a table; `pattern` is the table's name with @ for each encoded
+    character."""
     return re.fullmatch(re.escape(pattern).replace("@", r"@[0-9a-zA-Z]{2,4}"), stem) is not None

@@ -334,7 +334,7 @@ class Writer:
                     break
                 if error.conflict:
                     # Conflicts are reported before the commit is sent. In autocommit the journal already has the
-                    # intent, which is withdrawn here.
+                    # effects of the statement, which are withdrawn here.
                     self.journal.write(withdrawn=self.transactions)
                     self.counts["conflicts"] += 1
                     self.forget()

@@ -159,7 +159,7 @@ def insert(draw, state, place, table, fresh, counter):
 
 
 def update(draw, state, place, table, fresh, counter):
-    """A statement that rewrites rows of earlier definitions."""
+    """An UPDATE, which rewrites rows that were written before an instant ALTER TABLE."""
     if not table.numbers():
         return insert(draw, state, place, table, fresh, counter)
     name, bound = draw.choice(table.numbers()), draw.randrange(ROW_IDS)

@@ -8,7 +8,7 @@
    --no-partitions excludes partitioned tables.
 3. Databases, tables, columns, keys, partitions and rows (through every key) must be those before or after the statement in
    flight; CHECK TABLE must be clean; every file in every directory must belong to an existing table.
-4. The .frm files of all tables without partitions are removed, and the tables must be the same.
+4. The .frm files of all tables without partitions are removed; the tables discovered from the catalogue must be equal.
 
 The seed determines the statements, but not the state in which a kill finds the server.
 The run counts as one test.
@@ -106,7 +106,7 @@ def read_table(connection, place):
 
 
 def stray_files(data, state, prefix):
-    """Files without a table, and tables without a file."""
+    """Files without a table, tables without a file, files moved aside, retained records and other remains of DDL."""
     faults = []
     for database, tables in state.databases.items():
         found = {}
@@ -178,7 +178,7 @@ class Test:
         return faults
 
     def lose_definitions(self, connection, writer, actual):
-        """Removes .frm files: the catalogue contains the same definitions."""
+        """Removes .frm files: the tables discovered from the catalogue must be the same. Returns the faults."""
         connection.run("FLUSH TABLES")
         for (database, name), table in actual.tables().items():
             if not table.parts:

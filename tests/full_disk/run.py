@@ -7,9 +7,9 @@ private mount namespace. A ballast file fills it. Then, for each kind of stateme
 2. the server does not stop, and reads still work;
 3. when the ballast is removed, the same statement succeeds, without a restart.
 
-Finally: kill -9 and a restart on the full disk, DROP TABLE, and writes into the freed space. And a database on a file
-system of its own that becomes full: its table becomes read-only, other tables are written without limit, and the table is
-written again when there is space. Each kind of statement counts as one test.
+Two more kinds are no statements. After kill -9 the server must start on the full disk, and use the space of a dropped
+table. If the file system of one database becomes full, its table must become read-only, other tables must accept more
+writes than the log can hold, and the table must accept writes again when there is space. Each kind counts as one test.
 """
 
 import argparse
@@ -48,7 +48,7 @@ class Test:
         self.random = random.Random(options.seed)
         self.server = Server(self.directory / "server", [f"--cache={options.cache}", "--teak-checkpoint-period=2"])
         self.checks = self.failed = 0
-        self.kinds = {}  # of statements, and whether all of their checks passed
+        self.kinds = {}  # name of a kind -> whether all of its checks passed
 
     def check(self, holds, what):
         self.checks += 1
@@ -126,7 +126,7 @@ class Test:
         return None
 
     def until_refused(self, connection, statement, most=20_000):
-        """Runs numbered statements until the disk is full. Returns the number of acknowledged ones."""
+        """Runs numbered statements until one is refused. Returns the number of acknowledged ones."""
         for number in range(most):
             if self.refused(connection, statement(number)):
                 return number
@@ -310,7 +310,7 @@ class Test:
         self.check(int(connection.value(query)) == tables, f"Teak_read_only_tables = {tables}")
 
     def write_elsewhere(self, connection, first, rows):
-        """Writes rows of 3000 bytes to a table of the data directory's file system."""
+        """Writes rows of 3000 bytes to the table u, whose files are on the data directory's file system."""
         for id in range(first, first + rows, 100):
             values = ",".join(f"({id + number}, '{self.text(3000)}', 0)" for number in range(100))
             self.patiently(connection, f"INSERT INTO u VALUES {values}")
@@ -356,7 +356,7 @@ class Test:
         self.wait_for_read_only(connection, 1, write)
         error = self.refused(connection, "DELETE FROM small.t", (DISK_FULL, READ_ONLY))
         self.check(error is not None, "a read-only table is not written")
-        # More than the bound of the log.
+        # Writes more than the maximum size of the log.
         for _ in range(60):
             write()
         self.check(self.count(connection, "u") == written, "the other table has its rows")

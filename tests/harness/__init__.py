@@ -2,7 +2,7 @@
 
 - `Server` starts, kills and stops a private MariaDB server (`server.py`; `scripts/server.sh` is its command line).
 - `Connection` is a session with one statement at a time (`connection.py`), on top of the protocol client (`wire.py`).
-- `Bank` is the load of the crash, replication and dump tests (`bank.py`).
+- `Bank` is a load of the crash, replication, soak and dump tests (`bank.py`).
 - `finish` prints a summary of a test program (`report.py`).
 """
 

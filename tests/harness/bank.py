@@ -1,5 +1,5 @@
-"""Money that moves between accounts, with invariants that must hold after any crash: the load of the crash, replication and
-dump tests.
+"""Money that moves between accounts, with invariants that must hold after any crash: a load of the crash, replication,
+soak and dump tests.
 
 A transfer takes from one account, gives to another, adds a row (writer, number) that records it, and increments a counter.
 Accounts and counters may be spread over several engines: then most transfers are transactions over all of them.

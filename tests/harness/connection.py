@@ -61,7 +61,7 @@ class Connection:
         return answer
 
     def value(self, statement):
-        """The first column of the only row, as text."""
+        """The first column of the first row as text; None if it is NULL or there is no row."""
         rows = self.run(statement)
         return rows[0][0].decode() if rows and rows[0][0] is not None else None
 

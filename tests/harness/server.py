@@ -1,9 +1,11 @@
-"""A private MariaDB server in its own directory. It has no network port, is no system service, and has no files outside
-of the directory (except the socket, which is in /tmp if the directory's path is too long).
+"""A private MariaDB server in its own directory. It has no network port unless one is given, is no system service, and
+has no files outside of the directory, except links to plugins under build/, and the socket in /tmp if the directory's
+path is too long.
 
 --cache among the options gives each engine's cache the same size; --no-teak and --plugin=NAME select the plugins.
 The plugin is build/ha_teak.so, or the file named by TEAK_PLUGIN or by --teak-plugin=FILE. SERVER_TIMEOUT is the
-timeout of a start or stop, in seconds (default 120). SERVER_PRELOAD is preloaded into the server (sanitizers).
+timeout of a start or stop, in seconds (default 120). SERVER_PRELOAD is a library to preload into the
+server, such as a sanitizer's runtime.
 """
 
 import os
@@ -86,7 +88,7 @@ class Server:
     # ---- start -------------------------------------------------------------------------------------------------------
 
     def start(self, *options, timeout=None):
-        """Starts the server and waits until it answers; with data of an earlier run, or with empty databases."""
+        """Starts the server, on the data of an earlier run if there is any, and waits until it answers."""
         if self.pid():
             raise RuntimeError(f"A server already runs in {self.directory}.")
         timeout = timeout or int(os.environ.get("SERVER_TIMEOUT", "120"))
@@ -192,7 +194,7 @@ class Server:
         self._wait_for_end(pid)
 
     def kill_while_recovering(self, draw, kills_max):
-        """At random, starts a killed server and kills it again before it is ready. Returns the number of kills."""
+        """At random, starts a killed server and soon kills it again, up to `kills_max` times. Returns how often."""
         kills = 0
         while kills < kills_max and draw.random() < 0.2:
             kills += 1
@@ -274,8 +276,8 @@ def user_option():
 
 
 def wait_for_background_writes(connection, engine, timeout=600):
-    """Waits until the engine has written out its dirty pages: required before sizes on disk and written bytes are
-    measured."""
+    """Waits until the engine has written its dirty pages or memtables, at most `timeout` seconds: required before sizes
+    on disk and written bytes are measured."""
     deadline = time.monotonic() + timeout
     engine = engine.upper()
     if engine == "INNODB":

@@ -169,7 +169,7 @@ class Session:
     def read(self):
         """The next statement's answer: ("ok", affected, insert id, warnings, info), ("error", number, text), or
         ("rows", column definitions, rows, warnings). For a statement with several results, returns the last one that
-        is not "ok"."""
+        is not "ok", or the first if all are."""
         kept = None
         while True:
             answer, more = self._answer()

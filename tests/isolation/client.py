@@ -16,9 +16,9 @@ TABLES = (
 # A lock wait timeout is not a conflict: transactions are short, so a timeout means an undetected deadlock.
 CONFLICTS = {1213, 1020, 1062}
 LOCK_TIMEOUT = 1205
-KEYS = 12         # used at a time
+KEYS = 12         # in use at the same time
 GROUPS = 3
-TRANSACTIONS = 60  # of each client until the next keys are used
+TRANSACTIONS = 60  # of a client on the same keys; then it uses the next ones
 
 
 class Unexpected(Exception):

@@ -6,7 +6,7 @@
   python3 -m tests.isolation.run --transactions=1000000              1,000,000 transactions for each level
   python3 -m tests.isolation.run --engine=InnoDB --report            the same on InnoDB; nothing counts as a failure
 Levels: READ UNCOMMITTED, READ COMMITTED, REPEATABLE READ, SNAPSHOT (REPEATABLE READ with teak_refuse_stale_writes=ON),
-SERIALIZABLE (half of the clients with this setting).
+SERIALIZABLE (half of the clients with teak_refuse_stale_writes=ON).
 Each level counts as one test.
 """
 
@@ -43,7 +43,7 @@ def work(arguments):
 
 
 def settings_of(engine, level, client):
-    # Half of the clients have the other setting: the isolation level must hold between clients of both kinds.
+    # At SERIALIZABLE half of the clients have ON: the level must hold between clients with different settings.
     is_on = "ON" if level == "SNAPSHOT" or level == "SERIALIZABLE" and client % 2 else "OFF"
     return [f"SET SESSION {setting.format(is_on)}" for setting in SETTINGS[engine]]
 

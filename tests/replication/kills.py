@@ -1,7 +1,7 @@
 """kill -9 of the primary or the replica at random moments, while money moves between accounts.
 
 1. Writers transfer money on the primary. Each transaction also adds a row (writer, number) that records it, and
-   increments a counter. Numbers are consecutive; this process stores the acknowledged ones.
+   increments a counter. Numbers are consecutive; this process stores each writer's newest acknowledged one.
 2. Watchers read both sides in consistent snapshots all the time: the sum of money must be constant, the counters
    must equal the number of rows, and the numbers of each writer must have no gap.
 3. One of the servers, or both, are killed and started again; sometimes they are killed again while they recover.

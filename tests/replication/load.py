@@ -67,7 +67,7 @@ class Session:
         self.connection.run(f"SET SESSION TRANSACTION ISOLATION LEVEL {levels[number % len(levels)]}")
 
     def run(self, statement, *accepted):
-        """A statement that may end in one of the accepted errors."""
+        """Runs a statement; returns None after one of the accepted errors. Raises Refused after a conflict."""
         try:
             return self.connection.run(statement)
         except SqlError as error:

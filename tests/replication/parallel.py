@@ -28,7 +28,7 @@ def create(server):
 
 
 def statements(rng):
-    """One transaction."""
+    """The statements of one random transaction."""
     one, other = rng.sample(range(ROWS), 2)
     kinds = [
         [f"UPDATE hot SET n = n + 1 WHERE id IN ({one}, {other})"],
@@ -63,7 +63,7 @@ def write(server, seed, transactions):
 
 
 class Background(threading.Thread):
-    """Runs `write`, keeping its error."""
+    """Runs `write` in a thread and stores its error."""
 
     def __init__(self, *arguments):
         super().__init__(daemon=True)

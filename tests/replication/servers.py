@@ -152,7 +152,7 @@ def _columns(connection, table, index):
 
 
 def position_faults(replica, wanted):
-    """Checks that the replica's position is stored in the Teak table only, and is the expected one."""
+    """Checks that the replica has a Teak table of positions, and that the newest stored position is `wanted`."""
     faults = []
     engine = replica.value(f"SELECT engine FROM information_schema.tables WHERE table_schema = 'mysql' "
                            f"AND table_name = '{POSITION_TABLE}'")

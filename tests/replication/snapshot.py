@@ -136,7 +136,7 @@ def semi_synchronous(pair, seconds, seed, acknowledged):
 
 
 def wait_for(server, question, value, timeout=30):
-    """Waits until the second column of the answer is `value`."""
+    """Waits until the second column of the first row is `value`."""
     deadline = time.monotonic() + timeout
     while True:
         with server.connect() as connection:

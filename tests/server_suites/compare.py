@@ -42,7 +42,7 @@ COPIED = re.compile(r"^((?:alter|create|drop)\s[^;]*;\n)affected rows: \d+\n(inf
 CLOCK = re.compile(r"\b(20\d\d-\d\d-\d\d) \d\d:\d\d:\d\d(\.\d{1,6})?")
 # Counters of the steps of a plan.
 STEPS = re.compile(r"^(Handler_|Feature_|Last_query_cost|Select_|Sort_|Created_tmp)", re.IGNORECASE)
-# Headings. JSON functions extract parts of the optimiser's trace.
+# Headings of plans in JSON, also of parts of the optimizer's trace that JSON functions extract.
 PLAN_AS_JSON = re.compile(r"EXPLAIN$|ANALYZE$|JS$|QUERY\tTRACE|.*\bjson_(?:detailed|extract|value)\(.*\btrace\b", re.IGNORECASE)
 REWRITTEN = "Note\t1003\t"
 # An optimizer trace follows its query on the same line.
@@ -82,7 +82,7 @@ def figures_of(heading: list[str]) -> list[int]:
 
 
 def without_ways(text: list[str]) -> list[str]:
-    """The text without times and the methods of DDL statements."""
+    """The text without times, the methods of DDL statements, and checkpoint events of the binary log."""
     whole = WRONG_REFUSAL.sub("", "\n".join(text))
     text = CLOCK.sub(of_these_days, COPIED.sub(r"\1\2#", REFUSED.sub(r"\1=\2 is not supported", whole))).split("\n")
     return [line for line in text if not CHECKPOINT.match(line) and not REBUILT.match(line)]

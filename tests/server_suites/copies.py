@@ -62,10 +62,10 @@ COPIED = {".test", ".inc", ".opt", ".cnf", ".combinations", ".pm", ".sh", ".def"
 
 # `ENGINE=InnoDB`, `engine_type= 'innodb'`, `default-storage-engine=innodb`, `if ($engine == "'InnoDB'")`, not SHOW ENGINE INNODB STATUS.
 NAMED = re.compile(rb"(engine\w*(?:['\"]?\s*(?:[!=]=|:?=)\s*['\"`]*|\s+['\"`]?))innodb\b(?!\s+(?:status|mutex)|_|/)", re.IGNORECASE)
-# Conditions that tests wait for.
+# Tables in conditions that tests wait for, and a condition on a column that Teak's tables do not have.
 SHOWN = re.compile(rb"(?<=information_schema\.)innodb_(trx|lock_waits)\b", re.IGNORECASE)
 STATE = re.compile(rb"\btrx_operation_state\s*=\s*'[^']*'\s+and\s+", re.IGNORECASE)
-# Statements whose columns are output, not settings.
+# Lines with SHOW ENGINE: the engine that they name is not replaced.
 ANSWER = re.compile(rb"show\s+engine\s", re.IGNORECASE)
 ANSWERS = re.compile(rb"(^[^\n]*show\s+engine\s[^\n]*\n)", re.IGNORECASE | re.MULTILINE)
 

@@ -2,7 +2,7 @@
 for both engines, for tests/server_suites/run.py.
 
 So the remaining part of a test can be compared. Foreign keys, FULLTEXT and SPATIAL keys, DATA and INDEX DIRECTORY
-are removed with a comma of their list, MATCH ... AGAINST becomes a constant, and columns of transaction-precise
+are removed with an adjacent comma, MATCH ... AGAINST becomes a constant, and columns of transaction-precise
 versioning become timestamps."""
 
 import re
@@ -47,7 +47,7 @@ RULES = [
 
 
 def cut(text: bytes) -> bytes:
-    """The text of a test without the parts that Teak refuses."""
+    """The text of a test without the parts that Teak refuses or that are specific to InnoDB."""
     if not WORDS.search(text) and not own.WORDS.search(text):
         return text
     pieces = ASIDE.split(text.decode("latin-1"))

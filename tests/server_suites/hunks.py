@@ -47,7 +47,7 @@ def is_recorded(hunk: tuple[int, int, int, int], right: list[str], recorded: lis
 
 
 def explained(left: list[str], right: list[str], again: list[str] | None, recorded: list[str] | None) -> str | None:
-    """Returns "unsteady" or "recorded" if all differences are of this kind, otherwise None."""
+    """Returns "unsteady" if all differences are unsteady, "recorded" if the others are recorded, otherwise None."""
     stretches = unsteady(left, again) if again else []
     named_right = [ENGINE.sub("ENGINE", line) for line in right]
     named = [ENGINE.sub("ENGINE", line) for line in recorded or []]
@@ -65,7 +65,7 @@ def explained(left: list[str], right: list[str], again: list[str] | None, record
 
 
 def recorded_result(test: str) -> bytes | None:
-    """The recorded result of a test, for any combination."""
+    """The recorded result of a test, the same for all combinations; None if there is none."""
     suite, _, name = test.partition(",")[0].partition(".")
     for folder in (suite, f"suite/{suite}", f"plugin/{suite}/{suite}"):
         for place in (SYSTEM / folder / f"{name}.result", SYSTEM / folder / "r" / f"{name}.result"):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Replaces mariadb-test (mysqltest) under tests/server_suites/run.py: runs a test to its end even after failed
-# statements, and writes its output to $SUITES_OUTPUT/TEST[,COMBINATION]. Compares with no result file. The runner's own
-# checks before and after a test run unchanged.
+# statements, and writes its output to $SUITES_OUTPUT/TEST[,COMBINATION]. Does not compare it with a result file. The
+# runner's own checks before and after a test run unchanged.
 set -u
 ARGUMENTS=()
 for argument; do

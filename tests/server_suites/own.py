@@ -1,9 +1,9 @@
 """Removes features specific to InnoDB from the copies of the server's tests for both engines, for
 tests/server_suites/run.py.
 
-Row formats, options of page compression and encryption, tables of InnoDB's statistics and internals, FLUSH TABLES
-... FOR EXPORT, DISCARD and IMPORT TABLESPACE, commands about .ibd files. A test in which a third of the statements
-use these, or which starts the server with InnoDB read-only, is specific to InnoDB and not counted."""
+These are: row formats, options of page compression and encryption, tables of InnoDB's statistics and internals, FLUSH
+TABLES ... FOR EXPORT, DISCARD and IMPORT TABLESPACE, commands about .ibd files. A test in which at least a third of the
+statements use these, or which starts the server with InnoDB read-only, is specific to InnoDB and not counted."""
 
 import re
 

@@ -2,8 +2,8 @@
 others do not test the engine.
 
 Reads the text of a test in order, with all files that it sources, and finds the default engine and the engine of
-each CREATE TABLE, CREATE SEQUENCE and ALTER TABLE ... ENGINE. If the text names no engine, it is the engine under
-test."""
+each CREATE TABLE, CREATE SEQUENCE and ALTER TABLE ... ENGINE. Where the text names no engine, the engine under
+test is used."""
 
 import re
 from pathlib import Path

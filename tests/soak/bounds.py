@@ -8,7 +8,7 @@ from dataclasses import dataclass
 MIB = 1 << 20
 # docs/design/memory.md and space.md have the bounds.
 CHILD_RUNS_MAX = 24  # writers stop at 16, but memtables that are already frozen still add runs
-FILE_SLACK_MIB = 12 * 14  # for each of the large indexes
+FILE_SLACK_MIB = 12 * 14  # 12 MiB for each of 14 large indexes
 
 
 @dataclass

@@ -1,10 +1,10 @@
 """`make soak MINUTES=`: a mixed load for hours, together with what delays merges, checkpoints and the trimming of the log.
 
-Writers, readers, a dump whose snapshot never ends, an idle transaction, an idle HANDLER, ADD KEY and DROP KEY in turns, KILL, many
-tables with few writes, and kill -9 of the server every few minutes. Once a second a sample is taken: log and index files, memory,
-status variables, latencies of sessions that wait for no lock. The run fails if a bound is crossed (bounds.py), a session gets an
-unexpected error, the rows of a snapshot change, the sums of the accounts are wrong after a kill, or CHECK TABLE finds a fault at the
-end.
+The load: writers, readers, a dump whose snapshot never ends, an idle transaction, an idle HANDLER, ADD KEY and DROP KEY
+in turns, KILL, many tables with few writes, and kill -9 of the server every few minutes. Once a second a sample is
+taken: log and index files, memory, status variables, latencies of sessions that wait for no lock. The run fails if a
+bound is crossed (bounds.py), a session gets an unexpected error, the rows of a snapshot change, the sums of the accounts
+are wrong after a kill, or CHECK TABLE finds a fault at the end.
 
 Samples go to build/soak/samples.csv. The run counts as one test.
 """
@@ -80,7 +80,7 @@ class Soak:
                 process.kill()
 
     def own_memory(self):
-        """The resident size of the server under the load of writers and readers on BLACKHOLE tables."""
+        """The resident size of the server under the load of writers, readers and tricklers on BLACKHOLE tables."""
         self.server.options.append("--plugin=ha_blackhole")
         self.server.start_empty(self.directory)
         self.create("BLACKHOLE")
@@ -203,7 +203,7 @@ class Soak:
 def size(path):
     try:
         return path.stat().st_size
-    except FileNotFoundError:  # dropped, or a removed segment of the log
+    except FileNotFoundError:  # a segment of the log that was removed
         return 0
 
 

@@ -11,7 +11,7 @@ from .latency import Meter
 
 DATABASE = "soak"
 EVENT = "id BINARY(16) PRIMARY KEY, at BIGINT NOT NULL, owner INT NOT NULL, note VARCHAR(120), KEY (owner), KEY (at, owner)"
-# The tables of the writers. Keys are added to `indexed` only: the dump holds metadata locks on the others.
+# The tables of the writers. Keys are added to `indexed` only: the dump holds metadata locks on other tables.
 TABLES = {
     "event": EVENT,
     "indexed": EVENT,
@@ -21,7 +21,8 @@ TABLES = {
 }
 OWNERS = 5000
 ROWS_OF_STATEMENT = 100
-# Errors that the load expects: lock waits, killed queries, a table or row that was changed since the snapshot, a key that exists or not.
+# Errors that the load expects: lock waits, killed queries, a table or row that was changed since the snapshot, a key
+# that already exists or does not exist.
 EXPECTED = {1205, 1213, 1020, 1317, 1412, 1061, 1091}
 
 
@@ -70,7 +71,7 @@ class Session:
 
 
 class Writer(Session):
-    """Inserts random keys, sums up, updates indexed columns, and moves rows through a queue."""
+    """Inserts and deletes random keys, increments counts, updates indexed columns, and moves rows through a queue."""
 
     def step(self):
         choose = self.random.random()
@@ -151,7 +152,7 @@ class Trickler(Session):
 
 
 class Dump(Session):
-    """Reads everything again and again in one snapshot that it never ends: each time it must find the same rows."""
+    """Reads three tables repeatedly in one snapshot that it never ends: each time it must find the same rows."""
 
     expected = None
 
@@ -212,7 +213,7 @@ class KeyBuilder(Session):
 
 
 class Killer(Session):
-    """Kills running statements, and sometimes a connection, of the writers and readers."""
+    """Kills a statement, or sometimes its connection, in the database `soak`: no probe's, and not ALTER TABLE."""
 
     def step(self):
         time.sleep(1)

@@ -2,9 +2,10 @@
 
 1. The same statements run on sharded tables (by key and by range) and on plain Teak tables on the first backend: reads,
    writes, joins, refused rows, rollbacks. The answers must be equal.
-2. Cross-shard transactions are committed by XA (`spider_internal_xa`) while a watcher adds up the money of both
-   shards.
-3. A backend is killed between XA PREPARE and XA COMMIT, and must still have the prepared branch after its restart.
+2. Cross-shard transactions are committed by XA (`spider_internal_xa`). Afterwards the sum of the money of both shards
+   must be unchanged.
+3. A backend is killed between XA PREPARE and XA COMMIT or XA ROLLBACK, and must still have the prepared branch after
+   its restart.
 4. A backend is killed at random moments while money moves between the shards. Its prepared branches are then
    committed or rolled back as the front server has decided (mysql.spider_xa). Afterwards no money and no
    acknowledged transfer may be lost.
@@ -211,8 +212,8 @@ def totals(cluster):
 
 
 def whole(cluster, acknowledged, doubtful):
-    """Checks that every transfer is complete or absent, that exactly the acknowledged ones exist, and that the sum of
-    money is correct."""
+    """Checks that every transfer is complete or absent, that all acknowledged ones and no others except those in doubt
+    exist, and that the sum of money is correct."""
     money, moved, numbers = totals(cluster)
     faults = []
     if money != ACCOUNTS * BALANCE or moved != 0:

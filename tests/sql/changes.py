@@ -2,8 +2,9 @@
 
 The manual leaves the following undefined, so it is avoided. (1) The row that ON DUPLICATE KEY UPDATE changes if
 several unique keys match. It is the row of the first key, but the order of InnoDB's keys changes with an ALTER in
-place. So there is at most one unique key then. (2) The order of changes without ORDER BY. So there is an ORDER BY if
-the order matters. (3) The gaps of AUTO_INCREMENT. So the counter is set before values are generated.
+place. So the table then has at most one unique key, or was not altered. (2) The order of changes without ORDER BY. So
+there is an ORDER BY if the order matters. (3) The gaps of AUTO_INCREMENT. So the counter is set before values are
+generated.
 """
 
 import re
@@ -92,7 +93,7 @@ def insert_select(draw, table, tables):
 
 
 def assignments(draw, table, order_free):
-    """SET list. `order_free`: rows may be changed in any order, so uses only constants and does not change unique keys."""
+    """The SET list. `order_free`: rows may be changed in any order, so it has only constants and no unique keys."""
     unique = {column.name for key in table.unique_keys() for column in key.columns()}
     generated_keys = any(column.generated for key in table.unique_keys() for column in key.columns())
     # InnoDB does not always detect that a row is unchanged. Then it sets ON UPDATE columns, which contradicts the
@@ -205,7 +206,7 @@ def delete_joined(draw, table, tables):
 
 
 def load(draw, table, tables):
-    """Writes rows of the table to a file, and loads them over themselves."""
+    """Writes rows of the table to a file, and loads them into the same table."""
     total = table.total_order()
     if not total:
         return insert(draw, table, tables)
@@ -298,7 +299,7 @@ def insert_forms(draw, table, tables):
 
 
 def bulk(draw, table, tables, deep=False):
-    """An INSERT of enough rows for a page; `deep`: for several."""
+    """An INSERT or REPLACE of enough rows for a page; `deep`: for several pages."""
     if table.versioned:
         return insert(draw, table, tables)
     table.large = table.large or deep

@@ -42,9 +42,9 @@ def database_names(worker):
 
 
 class Open(Difference):
-    """An allowed difference, after which the world ends. Either Teak rejected a feature that its documentation lists as
-    unsupported or a key whose encoding may exceed the maximum length. Or only one engine found a lock conflict, or
-    rejected a write because of the age of the snapshot or the size of its undo record."""
+    """An allowed difference, after which the world ends: Teak refused a key whose encoding may exceed the maximum
+    length; InnoDB refused a row because of the size of its undo record, or an EXCHANGE PARTITION; or, in a world of two
+    sessions, only one engine found a lock conflict, or InnoDB refused a table that is newer than the snapshot."""
 
 
 def flat(answer):
@@ -63,7 +63,7 @@ class Pair:
         self.replace = self.names[1].encode(), self.names[0].encode()
 
     def _roll_back(self):
-        """Ends the transactions of both sessions. Prepared transactions and their locks would survive the session."""
+        """Ends all transactions if there are second sessions. Prepared ones and their locks would survive a session."""
         for sessions in (self.sessions, self.others) if self.others else ():
             for session, name in zip(sessions, self.names):
                 for text in [f"XA {step} '{name}{turn}'" for turn in range(2) for step in ("END", "ROLLBACK")] + ["ROLLBACK"]:

@@ -20,7 +20,7 @@ class Unusable(Exception):
 
 
 def _free_columns(table):
-    """Columns without dependants."""
+    """Columns that no key, partitioning or generated column depends on, and that are not AUTO_INCREMENT."""
     bound = {column.name for key in table.keys for column in key.columns()} | {column.name for column in table.partition_columns}
     depending = " ".join(column.generated or "" for column in table.columns)
     return [column for column in table.columns if column.name not in bound and column.name not in depending and not column.auto_increment]
@@ -272,7 +272,7 @@ def differs_in_place(table, change):
 
 
 def alter(draw, table, collations, copies=False):
-    """One ALTER TABLE, rarely with two changes. `copies`: only changes that copy the table."""
+    """One ALTER TABLE, sometimes with several changes. `copies`: it must copy the table."""
     if table.partitions and draw.random() < 0.35:
         actions = [partition_change]
     else:
@@ -314,7 +314,7 @@ def by_algorithm(draw, text):
 
 
 def other(draw, table, tables):
-    """TRUNCATE, RENAME TABLE, CREATE ... SELECT, CREATE ... LIKE, HANDLER, temporary tables."""
+    """TRUNCATE, RENAME TABLE, CREATE ... SELECT or LIKE, EXCHANGE PARTITION, triggers, HANDLER, temporary tables."""
     kind = "exchange" if table.partition_names and draw.random() < 0.3 else draw.choice(["truncate", "rename", "select", "like", "handler", "handler", "handler", "temporary", "exchange", "triggers", "triggers"])
     columns = table.names()
     if kind == "triggers":

@@ -2,7 +2,7 @@
 
 No session waits: a lock conflict ends the statement immediately. The engine determines which additional locks a
 statement takes (gaps, rows that do not match). If only one engine finds a lock conflict, the world ends. So while
-both sessions have transactions, rows are written by their keys.
+a session has a transaction, statements insert rows, or change one row by its key.
 """
 
 import random

@@ -47,7 +47,7 @@ def moment(kind, text):
 
 
 def _bind(draw, column, rows, literal):
-    """'?' with a value for each row of parameters, or a literal if there is none."""
+    """Returns '?' after adding a value to each row of parameters, or a literal if a value cannot be bound."""
     values = [value_of(column, literal()) for _ in rows]
     if any(value is OPEN for value in values):
         return literal()

@@ -56,8 +56,9 @@ def by_key(draw, table, alias, used):
 
 
 def beyond_like(column):
-    """In these collations, U+FFFD sorts after the range that the server reads for LIKE, and characters without weight
-    sort before it. So a scan finds such values but a read by key does not, in InnoDB, MyISAM, Aria and Teak."""
+    """Whether a read by key may miss values that match LIKE: in these collations, U+FFFD sorts after the range that the
+    server reads for LIKE, and characters without weight sort before it. So only a scan finds such values, in InnoDB,
+    MyISAM, Aria and Teak."""
     return column.charset in ("ucs2", "utf16", "utf16le", "utf32") and "_uca1400_" in column.collation and any(
         letter in value for value in column.pool for letter in "\ufffd\u200d\u00ad")
 

@@ -115,7 +115,7 @@ def counted(draw, table, tables):
 
 
 def framed(draw, table, tables):
-    """Sums over frames of ranges of values."""
+    """Window functions over frames of rows and of ranges of values, and ranks."""
     numbers = [column for column in table.columns if column.family == "int" and "ZEROFILL" not in column.type and "UNSIGNED" not in column.type]
     if not numbers or not table.total_order():
         return queries.windowed(draw, table, tables)

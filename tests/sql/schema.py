@@ -32,7 +32,7 @@ class Collations:
         return draw.choice(self.pairs)
 
     def choose_for(self, draw, *columns):
-        """Another collation for text columns that keeps their values."""
+        """A random collation in which keys and scans agree on the values of these text columns (see `plain`)."""
         while True:
             charset, collation = self.choose(draw)
             if sorts_by_levels(collation) and any(column.plain for column in columns):
@@ -78,7 +78,7 @@ class Table:
         self.options = ""
         self.versioned = False
         self.virtual_keys = True  # whether virtual columns may be in keys
-        self.divisible = True     # whether it may have partitions
+        self.divisible = True     # whether the table may have partitions
         self.hints = True       # whether a hint may name its keys
         self.fresh = True       # whether its keys are those of CREATE, in the same order on every engine
         self.large = False      # whether it has too many rows for joins of three tables
@@ -204,7 +204,7 @@ def make_table(draw, name, collations, versioned=False, virtual_keys=True, divis
     table.versioned, table.virtual_keys, table.divisible = versioned, virtual_keys, divisible
     for _ in range(draw.choices([1, 2, 3, 4, 6, 8, 12], [1, 3, 5, 6, 5, 3, 1])[0]):
         column = make_column(draw, table.new_name("c"), collations)
-        # At least one column that is neither generated nor invisible must not be in the key.
+        # At least one column must be neither generated nor invisible.
         if not table.columns:
             column.invisible = False
         if compressible and column.family in ("text", "bytes") and draw.random() < 0.05 and not column.type.startswith(("CHAR", "BINARY")):
@@ -252,7 +252,7 @@ def _add_keys(draw, table, collations):
 
 
 def _allowed(table, column):
-    """Every unique key must contain the partitioning columns."""
+    """Whether the table can be partitioned by the column: every unique key must contain it."""
     return not column.generated and column.family in PARTITION_FAMILIES and not column.compressed and all(
         any(part is column and not prefix for part, prefix, _ in key.parts) for key in table.unique_keys())
 

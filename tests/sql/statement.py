@@ -7,7 +7,8 @@ KEEPS_WARNINGS = ("SET ", "COMMIT", "ROLLBACK", "START ", "BEGIN", "SAVEPOINT ",
 
 
 class Statement:
-    """`text` may contain {db}, the database's name, {engine}, and {teak:...}, which is sent to Teak only.
+    """`text` may contain {db}, the database's name, {engine}, {run}, the run's directory, and {teak:...}, which is sent
+    to Teak only.
 
     ordered: the order of rows is compared. warnings: they are compared. counts: affected rows, insert id and the
     line of information are compared. rows: the result is compared; otherwise only whether the statement fails.

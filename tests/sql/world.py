@@ -7,8 +7,8 @@ from .schema import make_table
 from .statement import Statement
 
 # Excludes PAD_CHAR_TO_FULL_LENGTH: in NOPAD collations, the use of a key determines whether CHAR values are compared
-# with padding. A world changes its mode only within one list, because in temporary tables the server stores dates that
-# the mode does not allow as zero.
+# with padding. A world switches only between the modes of one list, because in temporary tables the server stores dates
+# that the mode does not allow as zero.
 MODES = [["", "STRICT_TRANS_TABLES", "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_CREATE_USER,NO_ENGINE_SUBSTITUTION",
           "TIME_ROUND_FRACTIONAL,STRICT_TRANS_TABLES"],
          ["STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE", "TRADITIONAL"],
@@ -68,7 +68,7 @@ class World:
         return [Statement(text) for text in [*SETTINGS, *self.plans, f"SET sql_mode = '{self.first_mode}'"]]
 
     def batches(self):
-        """Lists of statements. After each list the model is up to date: a change of a table is the last of its list."""
+        """Lists of statements. After each list the model is up to date: a statement that changes it ends its list."""
         yield from self._create()
         done = 0
         while done < self.statements:

@@ -4,8 +4,8 @@ Each engine loads the tables into a private server with the same cache: primary 
 two dates. Each repetition starts with another engine, and runs on one server at a time:
 
 - load: LOAD DATA of all tables, once, before the repetitions; then ANALYZE TABLE, a stop, and the sizes of the files.
-- cold: each query after a restart of the server. The system's cache of the server's files is dropped while the server is
-  stopped.
+- cold: each query after a restart of the server. The system's cache of the server's files is dropped while the server
+  is stopped.
 - warm: the same query again, WARM times; the median counts. The cache contains only what the earlier executions of this
   query have left there.
 

@@ -87,7 +87,7 @@ final class Distributed {
         connection.close();
     }
 
-    /** The connection is closed after XA PREPARE; another one ends the branch. */
+    /** Closes the connection after XA PREPARE; another connection ends the branch. */
     private static void afterwards(Checks checks, Database database) throws Exception {
         for (boolean commit : new boolean[] {true, false}) {
             Xid id = new Id(commit ? "committed later" : "rolled back later");

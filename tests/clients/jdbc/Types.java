@@ -96,7 +96,7 @@ final class Types {
         return rows;
     }
 
-    /** The rows of InnoDB's tables, written in one batch into both engines. */
+    /** Writes the rows of InnoDB's tables into both engines, each table in one batch, and compares the results. */
     private static void batches(Checks checks, String options) throws Exception {
         for (String table : Database.TYPE_TABLES) {
             List<List<String>> found = new ArrayList<>();

@@ -84,7 +84,7 @@ async function types() {
   }
 }
 
-// The rows of InnoDB's tables, written by one prepared statement into both engines.
+// Writes the rows of InnoDB's tables into both engines, each table by one prepared statement, and compares the results.
 async function roundTrip() {
   for (const table of TYPE_TABLES) {
     const { names, rows } = await connected('InnoDB', { rowsAsArray: true }, async (connection) => {

@@ -146,7 +146,7 @@ fn types(checks: &mut Checks) -> Outcome {
     Ok(())
 }
 
-/// The rows of InnoDB's tables, written into both engines by a batch of a prepared statement.
+/// Writes the rows of InnoDB's tables into both engines by a batch of a prepared statement, and compares the results.
 fn round_trip(checks: &mut Checks) -> Outcome {
     for table in TYPE_TABLES {
         let mut from = connect(ENGINES[1].1)?;

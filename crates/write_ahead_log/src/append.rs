@@ -4,7 +4,8 @@
 //! 1. A record's space is taken: in the pending buffer, in the file
 //!    (`space.rs`), and for a row record below the log's bound (`bound.rs`).
 //!    Usually that is one atomic addition. A thread that finds the buffer or the
-//!    space used up becomes the leader and writes the buffer out (`leader.rs`).
+//!    space used up becomes the leader and writes the buffer to the file
+//!    (`leader.rs`), or waits while another thread leads.
 //! 2. The record is copied into the pending buffer under one short mutex.
 //!
 //! A caller that appends under locks does step 1 before it takes them
@@ -31,12 +32,13 @@ pub struct LogReservation<'l> {
 pub enum LogSpace<'l> {
     /// Space for the record.
     Reserved(LogReservation<'l>),
-    /// The log has reached its bound. There is space again after it was trimmed.
+    /// The log has reached the size at which row records are refused. There is
+    /// space again after a trim.
     BoundReached,
 }
 
 impl LogReservation<'_> {
-    /// The space belongs to an appended record now.
+    /// Passes the space to an appended record. Returns its size, in bytes.
     fn use_up(mut self) -> u64 {
         std::mem::take(&mut self.bytes)
     }
@@ -54,9 +56,10 @@ impl Drop for LogReservation<'_> {
     }
 }
 
-/// What a record must leave unused.
+/// The space that a record must leave unused.
 #[derive(Clone, Copy)]
 struct Headroom {
+    /// Reserved space of the file, in bytes.
     bytes: u64,
     /// Whether the log's bound applies.
     is_bounded: bool,
@@ -132,7 +135,8 @@ impl WriteAheadLog {
         self.append_leaving(record, self.policy.headroom_of(record))
     }
 
-    /// Appends a record that may be lost. It uses no space of the headroom for important records.
+    /// Appends a record that the caller can do without: it uses no space of the headroom for
+    /// records that free resources.
     ///
     /// # Errors
     /// As [`WriteAheadLog::append`].
@@ -173,8 +177,8 @@ impl WriteAheadLog {
     }
 
     /// Takes space that is not immediately available: writes the pending buffer out and reserves
-    /// space in the file, or waits for another thread that does, or that gives space back. `false`
-    /// when the log has reached its bound.
+    /// space in the file, or waits until another thread has done so or has released space. `false`
+    /// when the log's bound refuses the record.
     #[cold]
     fn take_slowly(&self, bytes: u64, headroom: Headroom) -> StorageResult<bool> {
         let since = Instant::now();
@@ -219,20 +223,21 @@ impl WriteAheadLog {
         Err(refusal)
     }
 
-    /// Waits until a thread that has reserved space appends or gives it back.
+    /// Waits until a thread that has reserved space appends its record or releases the space.
     fn wait_for_reservations(&self, state: &mut MutexGuard<'_, State>) {
         let credit = &self.credit;
         credit.waiting.fetch_add(1, SeqCst);
-        // Read after the announcement: a release before it is seen here, and a
-        // later one notifies.
+        // Read after `waiting` was incremented: an earlier release is seen here,
+        // and a later one notifies.
         if credit.taken() >= self.pending_bytes as u64 {
             self.space_available.wait(state);
         }
         credit.waiting.fetch_sub(1, SeqCst);
     }
 
-    /// Writes the pending records to the file, without making them durable.
-    /// Returns whether there were any. For the engine's log thread.
+    /// Writes the pending records, or only the retained batch if there is one,
+    /// to the file without a sync. Returns whether there was anything to write.
+    /// For the engine's log thread.
     ///
     /// # Errors
     /// As [`WriteAheadLog::sync`].
@@ -257,8 +262,8 @@ impl WriteAheadLog {
     }
 
     /// Waits until an eighth of the pending buffer is filled,
-    /// [`WriteAheadLog::wake`] is called or the timeout has expired. Returns
-    /// whether any record is pending.
+    /// [`WriteAheadLog::wake`] is called, the log fails or the timeout has
+    /// expired. Returns whether any record is not yet written to the file.
     pub fn wait_for_pending(&self, timeout: Duration) -> bool {
         let mut state = self.state.lock();
         if state.pending.len() < self.pending_bytes / 8 {
@@ -269,8 +274,8 @@ impl WriteAheadLog {
         state.has_unwritten()
     }
 
-    /// Ends a [`WriteAheadLog::wait_for_pending`] or
-    /// [`WriteAheadLog::wait_for_preparation`] early.
+    /// Ends the present calls of [`WriteAheadLog::wait_for_pending`], and the
+    /// present or next call of [`WriteAheadLog::wait_for_preparation`].
     pub fn wake(&self) {
         {
             let _state = self.state.lock();

@@ -2,26 +2,26 @@
 //!
 //! The size of a log is the larger of two numbers: the bytes of the records from
 //! the position that recovery needs, uncompressed, and the bytes of the segment
-//! files. At fifteen sixteenths of the bound the space for row records ends, so
-//! that their writers wait until the log has been trimmed. The last sixteenth is
-//! for commits, rollbacks, counters and table changes: they are accepted beyond
-//! it too, so a full log never blocks what shortens it.
+//! files. From fifteen sixteenths of the bound on, row records are refused, and
+//! their writers wait until the log has been trimmed. The last sixteenth is for
+//! commits, rollbacks, counters and table changes. These are accepted even beyond
+//! the bound, so a full log never blocks the checkpoint that shortens it.
 
 use crate::state::State;
 
-/// The share of the bound that row records must leave.
+/// Row records must leave one part in this many of the bound unused.
 const RESERVED_SHARE: u64 = 16;
 
 /// The smallest bound, in pending buffers.
 const PENDING_BUFFERS_MIN: u64 = 8;
 
-/// The smallest bound, in segments: whole segments are trimmed.
+/// The smallest bound, in segments: only whole segments are trimmed.
 const SEGMENTS_MIN: u64 = 8;
 
 /// The bound of one log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogBound {
-    /// Zero for none.
+    /// The bound, in bytes; zero means no bound.
     pub(crate) bytes_max: u64,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct LogBound {
 pub struct LogUse {
     /// The size of the log, in bytes.
     pub bytes: u64,
-    /// The bound of the log's size, in bytes; `u64::MAX` for none.
+    /// The bound of the log's size, in bytes; `u64::MAX` means no bound.
     pub bytes_max: u64,
     /// The size at which row records are refused.
     pub stop_bytes: u64,
@@ -78,8 +78,8 @@ impl LogBound {
         needed_from.saturating_add(self.stop_bytes())
     }
 
-    /// Whether a row record of `bytes` may be appended at `position`. While the log is less than
-    /// half full, the record may have any size.
+    /// Whether a row record of `bytes` may be appended at `position`. Up to half of `stop_bytes`
+    /// the record may have any size.
     pub(crate) fn accepts(self, state: &State, position: u64, bytes: u64) -> bool {
         let half = state.needed_from.saturating_add(self.stop_bytes() / 2);
         position.saturating_add(bytes) <= state.stop_position

@@ -13,7 +13,7 @@ pub(crate) enum WriteError {
 }
 
 impl WriteError {
-    /// Converts the error of an operation that has no effect if the disk is
+    /// Converts the error of an operation that can be repeated if the disk was
     /// full.
     pub(crate) fn of_write(error: StorageError) -> Self {
         if error.is_no_space() {

@@ -106,7 +106,7 @@ macro_rules! id_field {
 id_field!(WriteId);
 id_field!(FileId);
 
-/// The part of a write that concerns one index.
+/// One operation of a write, on one index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteOperation<'a> {
     /// The index.

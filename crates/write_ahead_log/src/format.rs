@@ -38,9 +38,9 @@ impl From<Malformed> for HeaderError {
 /// When the header of a segment was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentKind {
-    /// When the segment became the current one. The header has the position of the first batch.
+    /// When the segment became the current one. It contains the position of the first batch.
     Begun,
-    /// Earlier, when that position was not known: only the first batch has it.
+    /// Earlier, when that position was not known: only the first batch contains it.
     Prepared,
 }
 
@@ -61,9 +61,9 @@ impl SegmentKind {
     }
 }
 
-/// The first bytes of a segment file. Its checksum is part of the checksum of
-/// every batch, so a batch that the file held under an earlier number is never
-/// taken for one of this segment.
+/// The first bytes of a segment file. The checksum of every batch covers the
+/// checksum of the header. So a batch that the file contained under an earlier
+/// number is never accepted as a batch of this segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     /// When this header was written.
@@ -136,7 +136,7 @@ pub(crate) struct BatchHeader {
     pub(crate) codec: Codec,
     /// Log position of the first byte of the payload.
     pub(crate) first_lsn: u64,
-    /// The log before this position was durable when the batch was written.
+    /// The log before this position was known to be durable when the batch was written.
     pub(crate) durable: u64,
     /// Checksum of the previous batch; in the first batch of a [`SegmentKind::Begun`] segment, of
     /// the segment's header.
@@ -176,7 +176,8 @@ impl BatchHeader {
         found
     }
 
-    /// Decodes a header, before its payload is read, and bounds the lengths.
+    /// Decodes a header before its payload is read. Checks the lengths and the position; the
+    /// checksum is checked later ([`BatchHeader::checks`]).
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, HeaderError> {
         let mut take = Take::new(bytes);
         if take.take(BATCH_MAGIC.len())? != BATCH_MAGIC {

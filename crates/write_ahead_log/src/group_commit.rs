@@ -10,8 +10,9 @@
 //!    time, see `groups.rs`. After the sync, the leader wakes all threads of its group and one
 //!    thread of the next group, which becomes the next leader.
 //!
-//! Any failure except a full disk poisons the log: every later call fails,
-//! because the contents of the file are unknown.
+//! Any failure except a write that found no disk space poisons the log: every
+//! later append, and every sync of a record that is not durable, fails, because
+//! the contents of the file are unknown.
 
 use crate::log::WriteAheadLog;
 use crate::record::make_void;
@@ -35,8 +36,8 @@ impl WriteAheadLog {
     ///
     /// # Errors
     /// `NoSpace` while the disk has no space for the pending records; they are retained and may
-    /// become durable later. Any other failure of a write or sync by this call; `Poisoned` after a
-    /// failure of another call. Then the record may or may not be durable.
+    /// become durable later. Any other failure of this call, which poisons the log; `Poisoned`
+    /// after a failure of another call. After these the record may or may not be durable.
     pub fn sync(&self, lsn: Lsn) -> StorageResult<()> {
         if self.durable.load(Acquire) > lsn.0 {
             return Ok(());
@@ -72,8 +73,8 @@ impl WriteAheadLog {
                 }
                 match self.lead(&mut state, true, 0) {
                     Err(error) if self.durable.load(Acquire) < wanted => {
-                        // The state was not unlocked since the failure, so no other thread has
-                        // become the leader.
+                        // No other thread has become the leader: the state was not unlocked since
+                        // the failure, or the log is poisoned.
                         if when_full == WhenFull::Retain
                             || !error.is_no_space()
                             || self.revoke(&mut state, lsn)
@@ -84,14 +85,15 @@ impl WriteAheadLog {
                         // The record is already in the file, so a sync needs no more space.
                         return self.sync(lsn);
                     }
-                    // The wanted record was written; an error concerns later records only.
+                    // Checks again: the wanted record is durable, or only a retained batch before
+                    // it was written. An error concerns later records only.
                     _ => continue,
                 }
             }
             let waiter = state.groups.enqueue(group);
             drop(state);
             waiter.wait();
-            // Fast path without the lock: the record is often durable by now.
+            // Fast path without the mutex: the record is often durable by now.
             if self.durable.load(Acquire) >= wanted {
                 return Ok(());
             }

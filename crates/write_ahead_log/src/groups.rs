@@ -23,10 +23,10 @@ const GROUPS: usize = 4;
 /// Maximum number of concurrent syncs.
 pub(crate) const SYNCS_MAX: usize = 2;
 
-/// Committing threads are counted in fractions of 1/64.
+/// The recorded maximum of committing threads is stored in units of 1/64 thread.
 const PARTS: u32 = 64;
 
-/// Up to this number of committing threads (in `PARTS`), two groups are synced concurrently. The
+/// Up to this number of committing threads (in `PARTS`), two groups may be synced concurrently. The
 /// value means two threads, and no third one recently.
 const FEW_COMMITTERS: u32 = 2 * PARTS + PARTS / 2;
 
@@ -43,7 +43,7 @@ pub(crate) struct Group {
     pub(crate) number: u64,
     /// Log position before which its sync makes everything durable.
     pub(crate) end: u64,
-    /// The file handle that it is synced through.
+    /// Index of the file handle that it is synced through.
     pub(crate) handle: usize,
     /// Number of its committing threads.
     members: u32,
@@ -51,10 +51,11 @@ pub(crate) struct Group {
 
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    /// The group that is being written, or was written last.
+    /// The group that is being written, or synced by a leader that has not released the leadership.
     newest: Option<Group>,
+    /// The number of the last group that got a leader.
     number: u64,
-    /// Oldest first.
+    /// Groups that are synced concurrently, oldest first.
     syncing: Vec<Group>,
     /// The waiting threads of each group.
     waiting: [Vec<Arc<Waiter>>; GROUPS],

@@ -11,9 +11,9 @@ use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::write_id_ranges::{EncodedRanges, put_write_id_ranges};
 use teak_base::{Lsn, WriteIdRange, WriteIdRanges};
 
-/// Ascending write ids. Ids that are written are a slice of the caller; ids that
-/// were read are their encoded bytes, which were checked once. So neither
-/// direction allocates.
+/// Ascending write ids. Ids to be written borrow a slice of the caller; ids that
+/// were read refer to their encoded bytes, which were checked once. So neither
+/// direction allocates memory.
 #[derive(Clone, Copy)]
 pub struct WriteIds<'a>(Source<'a>);
 

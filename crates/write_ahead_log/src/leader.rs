@@ -1,7 +1,7 @@
 //! The leader: the one thread that writes to the file.
 //!
 //! 1. Under the state's mutex the leader swaps the pending buffer for an empty
-//!    one. If an earlier batch found no space, the leader writes that one.
+//!    one. If an earlier batch found no space, it writes that batch instead.
 //! 2. It compresses and writes the batch without the mutex.
 //! 3. If it leads a group, it syncs the file. If the segment has additional file handles, it
 //!    releases the leadership first, so that the next batch can be written and synced concurrently.
@@ -25,10 +25,10 @@ use teak_base::StorageResult;
 use teak_disk::DiskFile;
 
 impl WriteAheadLog {
-    /// Leads one group: writes all pending records and, if `sync` is set, makes them durable.
-    /// Afterwards at least `min_bytes` of space are reserved. If there is a retained batch, only
-    /// that one is written. The state is unlocked during I/O. No thread may lead when this is
-    /// called; no thread leads when this returns `NoSpace`.
+    /// Leads once: writes all pending records, makes them durable if `sync` is set, and reserves
+    /// space for at least `min_bytes` more. If there is a retained batch, only that one is written.
+    /// The state is unlocked during I/O. No thread may lead when this is called; no thread leads
+    /// when this returns `NoSpace`.
     pub(crate) fn lead(
         &self,
         state: &mut MutexGuard<'_, State>,
@@ -69,7 +69,8 @@ impl WriteAheadLog {
         // If there was no space for a batch, the data written before it is still synced.
         let synced = match group {
             Some(group) if !matches!(written, Err(WriteError::Broken(_))) => {
-                // A retained batch may be revoked before another thread leads.
+                // If there was no space, this thread remains the leader during the sync, so that
+                // the caller can revoke its record before another thread leads.
                 leader.sync(writer, group, written.is_ok())
             }
             _ => {
@@ -81,7 +82,8 @@ impl WriteAheadLog {
         leader.end(path, synced.and(written))
     }
 
-    /// The leader's writes: the batch, and the reservation of space after it.
+    /// Begins the next segment if the current one is full, writes the batch, and reserves space
+    /// after it.
     fn write_out(&self, writer: &mut Writer, min_bytes: u64) -> Result<(), WriteError> {
         let rolled = match writer.must_roll() {
             true => self.roll(writer),

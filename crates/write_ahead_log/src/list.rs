@@ -1,5 +1,5 @@
-//! Lists of operations in log records. A list to write is a slice of the caller. A list that
-//! was read refers to its encoded bytes, which were validated. So neither
+//! Lists of operations in log records. A list to be written borrows a slice of the caller. A list
+//! that was read refers to its encoded bytes, which were validated when they were read. So neither
 //! direction allocates memory.
 
 use crate::field::{Field, VARINT_BYTES_MAX, WriteOperation};
@@ -118,16 +118,17 @@ macro_rules! list_field {
 }
 
 list_field! {
-    /// The operations of one write, one for each index that it changes.
+    /// The operations of one write on the indexes that it changes. An index may have two: a delete
+    /// of the old key and a put of the new one.
     Operations, OperationsIter, WriteOperation<'a>
 }
 
 /// The elements of a list.
 #[derive(Clone, Copy, Debug)]
 enum Source<'a, T> {
-    /// A slice of the caller.
+    /// A borrowed slice of the caller.
     Borrowed(&'a [T]),
-    /// Encoded elements that decoded without error before.
+    /// Encoded elements. All of them were decoded once without an error.
     Encoded { count: usize, elements: Take<'a> },
 }
 
@@ -162,7 +163,7 @@ impl<'a, T: Field<'a> + Copy> Source<'a, T> {
     }
 
     fn take(take: &mut Take<'a>) -> Result<Self, Malformed> {
-        // An element takes at least one byte, so the rest bounds the count.
+        // An element takes at least one byte, so the remaining bytes bound the count.
         let count = take.length(take.rest().len())?;
         let elements = *take;
         for _ in 0..count {

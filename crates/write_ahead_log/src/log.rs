@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use teak_base::{Lsn, StorageResult};
 use teak_disk::Disk;
 
-/// An open log. All threads share it; it starts none.
+/// An open log, which all threads share. It starts no threads.
 #[derive(Debug)]
 pub struct WriteAheadLog {
     pub(crate) disk: Arc<dyn Disk>,
@@ -40,12 +40,13 @@ pub struct WriteAheadLog {
     /// The caller of `wait_for_pending` waits here.
     pub(crate) pending_grew: Condvar,
     pub(crate) segments: Mutex<SegmentList>,
-    /// Bytes of the listed segments.
+    /// Bytes of the segment files in `segments`.
     pub(crate) file_bytes: AtomicU64,
-    /// The log's size, as its bound counts it.
+    /// The log's size as defined in `bound.rs`, without the pending buffer.
     pub(crate) used_bytes: AtomicU64,
     pub(crate) pool: Mutex<SegmentPool>,
-    /// Held while segment files are prepared, or created on demand.
+    /// Held by `prepare_segments` and `remove_spare_files`, and while the leader creates a segment
+    /// on demand.
     pub(crate) preparing: Mutex<()>,
     /// The caller of `wait_for_preparation` waits here.
     pub(crate) preparation_wanted: Condvar,
@@ -65,13 +66,13 @@ impl WriteAheadLog {
         Lsn(self.durable.load(Acquire))
     }
 
-    /// Takes the segments off the log that hold no record at or after `before`. The
-    /// newest segment is always retained. The files are removed here, or reused
-    /// and removed by [`WriteAheadLog::prepare_segments`] if the log prepares
-    /// its segments. No commit waits for that.
+    /// Removes the segments from the log that have no record at or after `before`, except the
+    /// newest one, and the predecessor of a prepared segment without a durable batch. With
+    /// [`SegmentCreation::OnDemand`] this call removes their files; otherwise
+    /// [`WriteAheadLog::prepare_segments`] reuses or removes them. No commit waits for that.
     ///
     /// # Errors
-    /// `Io`; the next call removes the files that remain.
+    /// `Io`; the next call tries again to remove the remaining files.
     pub fn trim(&self, before: Lsn) -> StorageResult<()> {
         let (trimmed, totals) = {
             let mut segments = self.segments.lock();

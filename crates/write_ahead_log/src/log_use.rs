@@ -1,4 +1,4 @@
-//! The size of an open log, and the space that its bound leaves.
+//! The size of an open log, and the space that is left for records.
 
 use crate::bound::LogUse;
 use crate::log::WriteAheadLog;
@@ -6,8 +6,9 @@ use crate::state::State;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl WriteAheadLog {
-    /// Publishes how much space row records may take without a lock: in the pending buffer, in the
-    /// file, and below the bound.
+    /// Updates the log's size, the stop position of row records, and the space that records may
+    /// take without the state's mutex: the least of the space in the pending buffer, in the file,
+    /// and below the bound.
     pub(crate) fn publish_limit(&self, state: &mut State) {
         let file_bytes = self.file_bytes.load(Relaxed);
         let records = state.pending_start.saturating_sub(state.needed_from);
@@ -20,8 +21,8 @@ impl WriteAheadLog {
         self.credit.set_limit(limit);
     }
 
-    /// The size of the log, without the pending buffer, and its bound. Recovery
-    /// needs the log from the position of the last [`WriteAheadLog::trim`].
+    /// The size of the log and its bound. Records count from the position of the
+    /// last [`WriteAheadLog::trim`] on, without those in the pending buffer.
     #[inline]
     #[must_use]
     pub fn log_use(&self) -> LogUse {

@@ -23,8 +23,8 @@ use teak_disk::Disk;
 impl WriteAheadLog {
     /// Opens the log of a directory: passes every record from position `from`
     /// on to `visit` in order, and then accepts new records after the last one.
-    /// Creates a log if the directory has none. A record is durable before it
-    /// is visited.
+    /// Creates a log if the directory has none and `from` is zero. A record is
+    /// durable before it is visited.
     ///
     /// # Errors
     /// The visitor's errors; `Corrupt` when a durable part of the log is damaged
@@ -41,8 +41,8 @@ impl WriteAheadLog {
         Ok(Self::begin(disk, directory, options, from, scanned)?)
     }
 
-    /// Visits every record from position `from` on again. Nothing may be appended
-    /// before the call or during it.
+    /// Visits every record from position `from` on again. No record may be
+    /// appended before the end of the call.
     ///
     /// # Errors
     /// As [`WriteAheadLog::open`].
@@ -56,7 +56,7 @@ impl WriteAheadLog {
     }
 
     /// Visits every record from `from` up to `until`, while other threads may append. All records
-    /// before `until` are durable, and nothing from `from` on is trimmed during the call.
+    /// before `until` must be durable, and no record from `from` on may be trimmed during the call.
     ///
     /// # Errors
     /// The visitor's errors; `Corrupt`, `Io`.
@@ -122,7 +122,7 @@ impl WriteAheadLog {
         )?;
         let mut space = SpaceReservation::default();
         space.end_batch(writer.reserved_bytes(), 0);
-        // Only now, because the new segment, which replaces them, is durable.
+        // Removed only now, so that an opening that fails earlier leaves these files.
         for number in outdated {
             disk.remove(&segment_path(directory, number))?;
         }

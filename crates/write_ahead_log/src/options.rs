@@ -9,13 +9,13 @@ use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 pub struct LogOptions {
     /// Size at which the log switches to a new segment file, in bytes.
     pub segment_bytes: u64,
-    /// Size of the pending buffer at which an append writes it to the file
-    /// first. At most 16 MiB.
+    /// Size of the pending buffer, in bytes. An append that finds it full first
+    /// writes it to the file. At most 16 MiB.
     pub pending_bytes: usize,
     /// Identifies the instance; segments of another instance cause an error.
     pub instance: u64,
-    /// Bound of the log's size, in bytes; zero for none. At least eight
-    /// segments and eight pending buffers.
+    /// Bound of the log's size, in bytes; zero means no bound. A lower bound
+    /// than eight segments or eight pending buffers is raised.
     pub bytes_max: u64,
     /// When segment files are created.
     pub segment_creation: SegmentCreation,
@@ -26,20 +26,21 @@ pub struct LogOptions {
 /// When segment files are created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentCreation {
-    /// The thread that fills a segment creates the next one, and a trim removes
-    /// files.
+    /// The thread that finds a segment full creates the next one, and a trim
+    /// removes the files of trimmed segments.
     OnDemand,
     /// [`WriteAheadLog::prepare_segments`](crate::WriteAheadLog::prepare_segments)
-    /// creates, reuses and removes files. A thread must call it: until then a
-    /// full segment grows.
+    /// creates, reuses and removes files. A thread must call it: while no
+    /// segment is prepared, the full one grows.
     Ahead,
-    /// As [`SegmentCreation::Ahead`], but the thread that fills a segment
+    /// As [`SegmentCreation::Ahead`], but the thread that finds a segment full
     /// creates the next one if none is prepared.
     AheadOrOnDemand,
 }
 
 impl LogOptions {
-    /// The defaults: segments of 64 MiB, 8 MiB pending.
+    /// The defaults: segments of 64 MiB, created on demand; a pending buffer of
+    /// 8 MiB; no bound.
     #[must_use]
     pub fn new(instance: u64) -> Self {
         Self {
@@ -61,5 +62,5 @@ impl LogOptions {
 const PENDING_BYTES_DEFAULT: usize = 8 << 20;
 const PENDING_BYTES_MAX: usize = 16 << 20;
 
-// A batch is a full pending buffer and at most one more record.
+// A batch is at most a full pending buffer and one more record.
 const _: () = assert!(PENDING_BYTES_MAX + RECORD_BYTES_MAX <= BLOCK_RAW_BYTES_MAX);

@@ -1,6 +1,6 @@
 //! Segment files that are not part of the log: the next segment, prepared so that
-//! the leader continues in it without creating or syncing a file, and the files of
-//! trimmed segments, which are reused for later segments or removed.
+//! the leader need not create it, and the files of trimmed segments, which are
+//! reused for later segments or removed.
 //!
 //! With [`SegmentCreation::Ahead`] all of this I/O is done by the caller of
 //! [`WriteAheadLog::prepare_segments`], a background thread of the engine, and under no lock that
@@ -17,16 +17,16 @@ use std::time::Duration;
 use teak_base::StorageResult;
 
 impl WriteAheadLog {
-    /// Takes the next segment, if it is prepared. The leader then calls
-    /// `end_taking`.
+    /// Takes the next segment, if it is prepared. In this case the leader then
+    /// calls `end_taking`, unless the log has failed.
     pub(crate) fn take_prepared(&self) -> Option<NewSegment> {
         let mut pool = self.pool.lock();
         pool.is_taken = pool.ready.is_some();
         pool.ready.take()
     }
 
-    /// Called after [`WriteAheadLog::take_prepared`] by the leader: the log continues in the
-    /// segment, or did not use it and gives it back.
+    /// Called by the leader after [`WriteAheadLog::take_prepared`]. `unused` is the segment if the
+    /// log could not continue in it: it remains the next one.
     pub(crate) fn end_taking(&self, unused: Option<NewSegment>) {
         let mut pool = self.pool.lock();
         pool.is_taken = false;
@@ -39,8 +39,9 @@ impl WriteAheadLog {
         self.preparation_wanted.notify_one();
     }
 
-    /// Lets the leader create the next segment. Returns `None`, without a call of `create`, if
-    /// another thread prepares the segment or has prepared it: both would create the same file.
+    /// Lets the leader create the next segment. Returns `None`, without a call of `create`, while
+    /// another thread prepares or removes segment files, or if it has prepared the segment: both
+    /// threads would create the same file.
     pub(crate) fn create_on_demand<T>(&self, create: impl FnOnce() -> T) -> Option<T> {
         let _one_at_a_time = self.preparing.try_lock()?;
         if self.pool.lock().ready.is_some() {
@@ -50,7 +51,7 @@ impl WriteAheadLog {
         Some(create())
     }
 
-    /// Records that the leader has created the segment `number`.
+    /// Records that `number` is the current segment, after the leader may have created it.
     pub(crate) fn note_created(&self, number: u64) {
         self.pool.lock().next_number = number + 1;
     }
@@ -68,11 +69,13 @@ impl WriteAheadLog {
         self.preparation_wanted.notify_one();
     }
 
-    /// Prepares the next segment, and removes the files of trimmed segments that
-    /// are not kept for reuse. Returns whether there was anything to do.
+    /// Prepares the next segment if the current one is half full, and removes the
+    /// files of trimmed segments that are not kept for reuse. Returns whether there
+    /// was anything to do. Does nothing with [`SegmentCreation::OnDemand`].
     ///
     /// # Errors
-    /// `NoSpace`, `Io`. The log continues in the current segment; call again.
+    /// `NoSpace`, `Io`: the call can be repeated, and until then the log continues
+    /// in the current segment. `Poisoned`.
     pub fn prepare_segments(&self) -> StorageResult<bool> {
         if self.segment_creation == SegmentCreation::OnDemand {
             return Ok(false);
@@ -109,12 +112,12 @@ impl WriteAheadLog {
             previous: 0,
         };
         let (disk, directory) = (self.disk.as_ref(), &self.directory);
-        // The leader reserves more space when less than half of the target is left. With half of it
-        // beyond the segment's end, this does not happen in the segment.
+        // The leader reserves more space when less than half of the target is left. With half of
+        // the target reserved beyond the segment's size, it need not do so in this segment.
         let bytes = self.segment_bytes + self.policy.target_bytes / 2;
         let made = match recycled {
             Some(file) => NewSegment::recycle(disk, directory, file.number, header, bytes)
-                // Removes the file, so that the next attempt creates one.
+                // Removes the file, so that the next attempt creates a new one.
                 .inspect_err(|_| drop(self.remove_or_keep(file))),
             None => {
                 NewSegment::create(disk, directory, header, bytes).map_err(WriteError::into_inner)
@@ -141,8 +144,9 @@ impl WriteAheadLog {
         }
     }
 
-    /// Removes the files that hold no record: trimmed segments, and the prepared
-    /// one. For the end of an engine; a log that opens again removes them, too.
+    /// Removes the files that are not part of the log: those of trimmed segments,
+    /// and the prepared one. Called when the engine is closed. Opening a log
+    /// removes such files, too.
     ///
     /// # Errors
     /// `Io`.

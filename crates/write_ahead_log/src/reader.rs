@@ -29,11 +29,11 @@ use teak_base::bytes::Take;
 use teak_base::{Lsn, StorageError, StorageResult};
 use teak_disk::Disk;
 
-/// Space reserved for the next segment when a torn tail is cut off.
+/// Minimum space reserved for the next segment when a torn tail is cut off, in bytes.
 const RESERVED_BYTES: u64 = 1 << 20;
 
-/// Decompressed bytes that a thread reads ahead before it passes them on, and
-/// how many such groups wait.
+/// The thread that reads ahead passes batches on in groups of at least this many
+/// decompressed bytes. At most `GROUPS_AHEAD` groups wait for the visitor.
 const GROUP_BYTES: usize = 1 << 20;
 const GROUPS_AHEAD: usize = 4;
 
@@ -57,10 +57,10 @@ pub(crate) struct Scanned {
     pub(crate) outdated: Vec<u64>,
 }
 
-/// Cuts off the torn tail of the last segment and makes the rest and its name
-/// durable: the next segment must not exist without it. Data not known to be durable
-/// is written again first: after a failed sync an operating system may treat
-/// bytes as clean that exist only in its cache.
+/// Cuts off the torn tail of the last segment, and makes the rest and the name of the
+/// file durable, because the next segment must not exist without them. Data not known
+/// to be durable is written again first: after a failed sync an operating system may
+/// treat bytes as clean that exist only in its cache.
 fn settle(disk: &dyn Disk, directory: &Path, chosen: &Chosen) -> StorageResult<()> {
     let Some(last) = chosen.segments.last() else {
         return Ok(());
@@ -75,7 +75,7 @@ fn settle(disk: &dyn Disk, directory: &Path, chosen: &Chosen) -> StorageResult<(
     let file = &last.segment.file;
     let bytes = file.len()?;
     if bytes > read.valid_bytes {
-        // Reserves space for the next segment, because the replay may use the free space.
+        // Reserves space for the next segment, because the replay may use up the free space.
         file.set_len(read.valid_bytes)?;
         let _ = file.reserve(bytes.max(read.valid_bytes + RESERVED_BYTES));
     }
@@ -190,8 +190,8 @@ pub(crate) fn read_between<E: From<StorageError>>(
     Ok(())
 }
 
-/// Passes the batches of all segments to `visit`, up to the one that reaches `end`. Returns where
-/// the last one ends.
+/// Passes the batches of all segments that end after `from` to `visit`, up to the batch that reaches
+/// `end`. Returns how far the last segment was read; `None` if there is no segment.
 fn read_all<E: From<StorageError>>(
     segments: &[UsedSegment],
     from: u64,
@@ -280,6 +280,7 @@ struct Chosen {
     prepared: Vec<Segment>,
     /// Numbers of the segments after those to read.
     unused: Vec<u64>,
+    /// Numbers of the segments before those to read.
     outdated: Vec<u64>,
 }
 
@@ -428,7 +429,7 @@ fn read_segment<E: From<StorageError>>(
             unsynced.pop_front();
         }
     }
-    // The header is durable before the first batch is written.
+    // The header is durable if there is a batch: it is synced before the first one is written.
     read.durable_bytes = unsynced.front().map_or(0, |(_, offset)| *offset);
     Ok(read)
 }
@@ -453,8 +454,8 @@ fn visit_records<E: From<StorageError>>(
     Ok(())
 }
 
-/// Searches from `begin` on, the first unexpected byte, for a batch that records
-/// that the log after position `end` was durable.
+/// Searches from the offset `begin` of the first unexpected byte on for a batch that
+/// records that the log was durable beyond position `end`.
 ///
 /// # Errors
 /// `Corrupt` when there is one.

@@ -1,6 +1,6 @@
 //! The record table. Each record is declared here once; the macro derives its
-//! encoding, decoding and printed form. Numbers and the order of fields are on
-//! disk and never change; a new requirement gets a new record.
+//! encoding, decoding and printed form. The numbers and the order of fields are part of the disk
+//! format and never change; a new requirement gets a new kind of record.
 //!
 //! An encoded record is its length (u32, of the bytes that follow), its kind
 //! (u8) and its fields in the declared order.
@@ -92,18 +92,18 @@ macro_rules! log_records {
 }
 
 log_records! {
-    /// One row written, with all its indexes.
+    /// One row was written, in all indexes that the write changes.
     Write = 1 {
-        /// The statement that wrote.
+        /// The write id of the entries.
         write_id: WriteId,
-        /// The operation in each index, in the order of insertion.
+        /// The operations, in the order in which they are applied.
         operations: Operations<'a>,
     }
-    /// A key range deleted in one index.
+    /// A key range was deleted in one index.
     DeleteRange = 2 {
         /// The index.
         file: FileId,
-        /// The statement that wrote.
+        /// The write id of the deletion.
         write_id: WriteId,
         /// First key of the range.
         start: &'a [u8],
@@ -117,17 +117,17 @@ log_records! {
         transaction: u64,
         /// Where more of its write ids are.
         parts: IdParts,
-        /// Its write ids that were not rolled back.
+        /// Its write ids that were not rolled back, except those in `parts`.
         write_ids: WriteIds<'a>,
     }
-    /// Writes rolled back: a transaction, a statement or a savepoint.
+    /// A transaction was rolled back, or its writes since the begin of a statement or savepoint.
     Abort = 4 {
         /// Where more of the write ids are.
         parts: IdParts,
-        /// The write ids that are aborted.
+        /// The aborted write ids, except those in `parts`.
         write_ids: WriteIds<'a>,
     }
-    /// A transaction prepared for two-phase commit.
+    /// A transaction was prepared for two-phase commit.
     Prepare = 5 {
         /// The transaction id. The commit record contains the same id.
         transaction: u64,
@@ -135,7 +135,7 @@ log_records! {
         xid: &'a [u8],
         /// Where more of its write ids are.
         parts: IdParts,
-        /// Its write ids that were not rolled back.
+        /// Its write ids that were not rolled back, except those in `parts`.
         write_ids: WriteIds<'a>,
     }
     /// A table was created.
@@ -166,9 +166,9 @@ log_records! {
         /// Its new value.
         value: u64,
     }
-    /// The indexes of a table changed together (bulk load, truncate).
+    /// The indexes of a table were changed together (bulk load, truncate).
     IndexesChanged = 10 {
-        /// As the engine encodes it.
+        /// The change, as the engine encodes it.
         bytes: &'a [u8],
     }
     /// A record that was revoked before it was written: replay ignores it.
@@ -178,14 +178,14 @@ log_records! {
     }
     /// Write ids that belong to a later record. They have no effect without that record.
     MoreWriteIds = 13 {
-        /// The first write id of that record.
+        /// The first write id in that record.
         owner: WriteId,
         /// More of its write ids.
         write_ids: WriteIds<'a>,
     }
     /// The indexes and metadata of several tables were changed atomically.
     TablesAltered = 12 {
-        /// As the engine encodes it.
+        /// The change, as the engine encodes it.
         bytes: &'a [u8],
     }
 }
@@ -216,7 +216,8 @@ impl<'a> Record<'a> {
     /// Decodes one record with its frame from the front of the input.
     ///
     /// # Errors
-    /// [`Malformed`] if the frame does not contain exactly one record of a known kind.
+    /// [`Malformed`] if the frame is incomplete or does not contain exactly one record of a known
+    /// kind.
     pub fn decode(take: &mut Take<'a>) -> Result<Self, Malformed> {
         let bytes = usize::try_from(take.u32()?).map_err(|_| Malformed)?;
         let mut body = Take::new(take.take(bytes)?);

@@ -40,7 +40,7 @@ pub(crate) struct Segment {
     pub(crate) file: Arc<dyn DiskFile>,
     /// Further handles of the same file, for concurrent syncs: an operating
     /// system reports a failed write once to each handle. `None` if they could
-    /// not be opened.
+    /// not be opened, or if the segment is only read.
     pub(crate) sync_handles: Option<[Arc<dyn DiskFile>; SYNCS_MAX]>,
     pub(crate) header: SegmentHeader,
     /// The checksum of the header.
@@ -53,7 +53,7 @@ pub(crate) struct NewSegment {
     pub(crate) segment: Segment,
     /// The end of the space reserved in its file.
     pub(crate) reserved: u64,
-    /// The end of the bytes that were written to its file before.
+    /// The end of the bytes that were written to its file: a header, or the whole reused file.
     pub(crate) written: u64,
 }
 
@@ -73,7 +73,7 @@ fn open_sync_handles(disk: &dyn Disk, path: &Path) -> Option<[Arc<dyn DiskFile>;
     Some([one, disk.open(path).ok()?])
 }
 
-/// Creates the file of a segment, in place of an earlier attempt.
+/// Creates the file of a segment. Replaces a file that an earlier attempt left.
 fn create_file(disk: &dyn Disk, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
     match disk.create(path) {
         Err(StorageError::AlreadyExists { .. }) => {
@@ -85,8 +85,8 @@ fn create_file(disk: &dyn Disk, path: &Path) -> StorageResult<Arc<dyn DiskFile>>
 
 impl NewSegment {
     /// Creates a segment with `reserved_bytes` reserved after its header, and
-    /// makes header and name durable. The header is written last, because a
-    /// segment with a header continues the log: on a full disk none remains.
+    /// makes header and name durable. The header is written after the reservation: a file with
+    /// a header is part of the log, and no such file may remain if the disk is full.
     pub(crate) fn create(
         disk: &dyn Disk,
         directory: &Path,
@@ -126,9 +126,9 @@ impl NewSegment {
         })
     }
 
-    /// Makes a segment from the file of a trimmed one. Its old name remains
-    /// until the new header is durable: a file with a segment's number has the
-    /// header of that segment, or is older than everything that is read.
+    /// Makes a segment from the file of a trimmed one. The file is renamed only when the new
+    /// header is durable. So every file has the header of the segment that its name says, except
+    /// files with the names of trimmed segments, which are not read.
     pub(crate) fn recycle(
         disk: &dyn Disk,
         directory: &Path,

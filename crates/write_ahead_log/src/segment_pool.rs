@@ -15,12 +15,13 @@ pub(crate) struct SegmentPool {
     pub(crate) next_number: u64,
     /// Files of trimmed segments, oldest first.
     pub(crate) trimmed: VecDeque<SegmentEntry>,
-    /// Segments begun since the last call of `add_trimmed` with a file.
+    /// Prepared segments that were begun since `add_trimmed` last received a file.
     pub(crate) begun: u64,
-    /// Number of trimmed files to keep for reuse: the number of segments begun between two trims.
-    /// When fewer segments are begun, it decreases by an eighth with each trim.
+    /// Number of trimmed files to keep for reuse: the number of prepared segments that were begun
+    /// between two trims, but at most the limit of `add_trimmed`. When fewer segments are begun, it
+    /// decreases by an eighth with each trim.
     spares: u64,
-    /// Set to end a wait for work.
+    /// Set to end the wait in `wait_for_preparation`.
     pub(crate) is_woken: bool,
 }
 
@@ -57,7 +58,7 @@ impl SegmentPool {
     }
 
     /// The next task of `prepare_segments`; `None` if there is none. `is_wanted`: whether the next
-    /// segment is needed soon.
+    /// segment is needed soon. A file of more than `recycled_bytes_max` is not reused.
     pub(crate) fn next_task(&mut self, is_wanted: bool, recycled_bytes_max: u64) -> Option<Task> {
         if is_wanted && self.ready.is_none() && !self.is_taken {
             let fits = |file: &SegmentEntry| file.bytes <= recycled_bytes_max;

@@ -91,24 +91,24 @@ impl SpaceReservation {
     }
 }
 
-/// The space that records have taken, and its limit. Taken without a lock: a
-/// record whose space is taken is appended without waiting.
+/// The space that records have taken, and its limit. Space is taken with atomic
+/// operations, without the state's mutex.
 ///
-/// A taker adds to `taken` first and then compares with the limit. The leader
+/// A thread adds to `taken` first and then compares with the limit. The leader
 /// lowers the limit by the space of a batch before it lowers `taken` by the same
 /// amount. So the space of the file is never exceeded.
 #[derive(Debug, Default)]
 pub(crate) struct SpaceCredit {
     /// Space of the pending records, and of records to be appended.
     taken: AtomicU64,
-    /// The limit of `taken` for row records.
+    /// The limit of `taken` without the state's mutex. It leaves what row records must leave.
     limit: AtomicU64,
-    /// Threads that wait for others to give back space or to append.
+    /// Number of threads that wait for others to append or to release space.
     pub(crate) waiting: AtomicUsize,
 }
 
 impl SpaceCredit {
-    /// Takes space for a row record, if there is enough below the limit.
+    /// Takes space for a record, if there is enough below the limit.
     #[inline]
     pub(crate) fn take(&self, bytes: u64) -> bool {
         let before = self.taken.fetch_add(bytes, SeqCst);

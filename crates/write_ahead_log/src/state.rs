@@ -18,12 +18,12 @@ pub(crate) struct State {
     pub(crate) space: SpaceReservation,
     /// The position from which recovery needs the log.
     pub(crate) needed_from: u64,
-    /// Row records must end at or before this position, because of the log's bound. Records of any
-    /// size are accepted while the log is less than half full.
+    /// Row records must end at or before this position, because of the log's bound;
+    /// `LogBound::accepts` has an exception.
     pub(crate) stop_position: u64,
     /// Whether the writer retains a batch that found no space.
     pub(crate) batch_retained: bool,
-    /// Whether a thread leads: it writes to the file, or syncs exclusively.
+    /// Whether a thread leads: it writes to the file, or syncs it while no other thread may write.
     pub(crate) leading: bool,
     pub(crate) groups: Groups,
     /// Whether a thread waits for more pending records.

@@ -21,16 +21,16 @@ pub struct LogStatistics {
     /// durable yet, and all calls of
     /// [`WriteAheadLog::sync_or_revoke`](crate::WriteAheadLog::sync_or_revoke).
     pub sync_calls: u64,
-    /// Bytes of all segment files that hold records.
+    /// Bytes of the segment files that are part of the log.
     pub segments_bytes: u64,
-    /// Number of segment files that hold records.
+    /// Number of these files.
     pub segments: u64,
     /// Bytes of segment files that are prepared, or trimmed and not yet reused
     /// or removed.
     pub spare_bytes: u64,
     /// Memory of the buffers when a batch was last written, in bytes.
     pub buffer_bytes: u64,
-    /// Times to continue in a new segment file.
+    /// Times of attempts to continue in the next segment file.
     pub rolls: Latencies,
     /// Times of syncs.
     pub sync_times: Latencies,

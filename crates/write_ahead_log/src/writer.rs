@@ -22,19 +22,19 @@ use teak_disk::{Disk, DiskFile};
 /// because of a large record, are freed.
 const BUFFER_RETAINED_FACTOR: usize = 2;
 
-/// Zeros written ahead of small batches in one write, and their maximum share of a segment. A sync
-/// of writes over these zeros changes neither the length nor the allocation of the file, so it does
-/// not wait for the file system's journal.
+/// Number of zeros that are written ahead of small batches at a time; at most one part in
+/// `ZEROS_SHARE` of a segment. Writes over these zeros change neither the length nor the allocation
+/// of the file, so their sync does not wait for the file system's journal.
 const ZEROS_BYTES_MAX: u64 = 512 << 10;
 const ZEROS_SHARE: u64 = 4;
 
-/// Maximum size of a batch with zeros ahead. For larger ones, writing the space twice would cost
-/// more than it saves.
+/// Maximum size of a batch that zeros are written for; at most one part in `SMALL_SHARE` of the
+/// zeros. For larger batches, writing the space twice would cost more than it saves.
 const SMALL_BYTES_MAX: u64 = 16 << 10;
 const SMALL_SHARE: u64 = 4;
 
-/// Smaller batches are stored as they are. Most of them are the commit of one transaction, whose
-/// sync writes a whole block of the disk, with or without compression.
+/// Smaller batches are not compressed. Most of them are the commit of one transaction, whose sync
+/// writes a whole block of the disk in any case.
 const COMPRESSED_BYTES_MIN: usize = 1 << 10;
 
 /// The current segment and the buffers of a batch.
@@ -53,9 +53,9 @@ pub(crate) struct Writer {
     zeroed: u64,
     /// Log position after the last batch written.
     end: u64,
-    /// Log position before which all records are durable. May be outdated.
+    /// Log position before which all records are durable. May be behind `WriteAheadLog::durable`.
     durable: u64,
-    /// Checksum of the last batch or segment header.
+    /// The checksum that the next batch must contain as that of the previous batch.
     chain: u64,
     /// The records of the batch; swapped with the pending buffer of the log.
     /// Retained when the disk is full.
@@ -163,8 +163,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes zeros to the reserved space, starting at a small batch. A reader
-    /// treats zeros as the end of the log, as it does a hole.
+    /// Writes zeros to reserved space that was never written, from the offset of a small batch on.
+    /// A reader treats zeros as the end of the log, as it does a hole.
     fn write_zeros(&mut self, batch_bytes: u64, counters: &LogCounters) -> Result<(), WriteError> {
         let zeros_bytes = ZEROS_BYTES_MAX.min(self.segment_bytes / ZEROS_SHARE);
         let small_bytes = SMALL_BYTES_MAX.min(zeros_bytes / SMALL_SHARE);
@@ -212,7 +212,7 @@ impl Writer {
             return Ok(());
         }
         let since = Instant::now();
-        // Also when the disk is full: the contents of the file are unknown.
+        // Even if the error is a full disk: the contents of the file are unknown.
         self.segment.file.sync().map_err(WriteError::Broken)?;
         counters.sync_times.record(since.elapsed());
         counters.syncs.fetch_add(1, Relaxed);
@@ -226,7 +226,7 @@ impl Writer {
     }
 
     /// Reserves space for `target` bytes after the written data, or at least for
-    /// `min`.
+    /// `min`. Does nothing while `min` and half of `target` are reserved.
     pub(crate) fn reserve(&mut self, min: u64, target: u64) -> StorageResult<()> {
         let target = target.max(min);
         if self.reserved_bytes() >= min && self.reserved_bytes() >= target / 2 {
@@ -264,8 +264,8 @@ impl Writer {
         let reserved = self.reserved_bytes();
         match NewSegment::create(self.disk.as_ref(), &self.directory, header, reserved) {
             Ok(new) => {
-                // Frees the rest of its reserved space. If this fails, the removal of the file
-                // frees it.
+                // Frees the unused space of the old file. If this fails, its removal frees the
+                // space.
                 let _ = self.segment.file.set_len(self.offset);
                 self.chain = new.segment.seed;
                 self.enter(new);
@@ -319,7 +319,7 @@ impl Writer {
         start.is_some_and(|start| make_void(&mut self.raw, start))
     }
 
-    /// Log position after the retained batch, or after the last one written.
+    /// Log position after the records in `raw`; if there are none, after the last batch written.
     pub(crate) fn taken(&self) -> u64 {
         self.end + self.raw.len() as u64
     }

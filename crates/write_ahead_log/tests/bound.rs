@@ -137,7 +137,7 @@ fn space_that_is_given_back_can_be_taken() {
             LogSpace::BoundReached => panic!("the log is empty"),
         }
     }
-    // The reservations fill the pending buffer: this waits for one of them.
+    // The reservations fill the pending buffer: this thread waits until they are released.
     thread::scope(|scope| {
         let waiter = scope.spawn(|| try_write(&log, 1, 500).unwrap());
         thread::yield_now();

@@ -63,7 +63,7 @@ fn trimmed_files_become_next_segments() {
     let statistics = log.statistics();
     assert!(statistics.segments > 3);
     assert!(statistics.spare_bytes > 0);
-    // Every file is listed: segments, the prepared one, and spare ones.
+    // The files are those of segments, the prepared one, and spare ones.
     let files = numbers(&disk).len() as u64;
     assert!(files <= 2 * statistics.segments + 2, "{files} files");
     let from = rows[0].0;
@@ -96,7 +96,7 @@ fn old_content_after_the_tail_is_not_read() {
     let bytes = contents(&disk, &segment(last));
     let old_batches = bytes.windows(4).filter(|window| window == b"tkba").count();
     assert!(old_batches > 1, "no old content");
-    // Damages 20 bytes at any offset: a torn tail in the midst of old content.
+    // Damages 20 bytes at various offsets: a torn tail in the midst of old content.
     for cut in (64..bytes.len()).step_by(7) {
         let disk = copy(&disk);
         let mut torn = bytes.clone();
@@ -162,7 +162,7 @@ fn a_part_of_an_open_log_can_be_read_while_it_grows() {
     let disk = memory();
     let (log, mut rows) = recycled(&disk);
     for round in 10..13 {
-        // Not synced yet, and later than what is read.
+        // This record is not synced yet, and is after the range to read.
         let until = log.end();
         let (lsn, _) = append_row(&log, round);
         let middle = rows[rows.len() / 2].0;

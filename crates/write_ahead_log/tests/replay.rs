@@ -221,7 +221,7 @@ fn appending_beyond_the_pending_limit_writes_out() {
     assert_eq!(list(&disk).unwrap(), expected);
 }
 
-/// Makes a record of any kind from plain values.
+/// Makes a record of one of the kinds 1 to 10, or of kind 13 for any other number.
 fn with_record(kind: u8, numbers: &[u64], strings: &[Vec<u8>], check: impl Fn(Record<'_>)) {
     let number = |i: usize| numbers.get(i).copied().unwrap_or(9);
     let string = |i: usize| strings.get(i).map_or(&[][..], Vec::as_slice);

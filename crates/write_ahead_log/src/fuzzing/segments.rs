@@ -19,8 +19,8 @@ fn directory() -> &'static Path {
     Path::new("/log")
 }
 
-/// Opens a copy of the log, opens the log, appends, and opens it again: each open must visit the
-/// same records.
+/// Opens a copy of the log, opens the log, appends a record, and opens the log again. Each open must
+/// visit the same records, and the last one also the appended record.
 pub(super) fn segments(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
@@ -110,7 +110,7 @@ fn number_of(byte: u8) -> u8 {
     byte % (numbers.max().unwrap_or(0) + 1)
 }
 
-/// Builds one batch of records from the input or of arbitrary bytes.
+/// Builds one batch from the input: of records, or of arbitrary bytes.
 fn batch(input: &mut Input<'_>, seed: u64, lsn: &mut u64, chain: &mut u64, bytes: &mut Vec<u8>) {
     let mut raw = Vec::new();
     for _ in 0..=input.below(3) {

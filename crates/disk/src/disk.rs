@@ -17,8 +17,8 @@ pub trait Disk: Send + Sync + Debug {
     /// `AlreadyExists` when the name is taken; `Io`, `NoSpace`.
     fn create(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>>;
 
-    /// Creates an empty file that is never synced: [`DiskFile::sync`] has no
-    /// effect on the handle.
+    /// Creates an empty file that need not be durable: [`DiskFile::sync`] of the
+    /// returned handle has no effect.
     ///
     /// # Errors
     /// As [`Disk::create`].
@@ -32,13 +32,13 @@ pub trait Disk: Send + Sync + Debug {
     /// `NotFound`, `Io`.
     fn open(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>>;
 
-    /// Removes a name. Open files remain readable.
+    /// Removes a file name. Open handles of the file remain usable.
     ///
     /// # Errors
     /// `NotFound`, `Io`.
     fn remove(&self, path: &Path) -> StorageResult<()>;
 
-    /// Renames a file, replacing any file of the new name.
+    /// Renames a file. Replaces a file with the new name.
     ///
     /// # Errors
     /// `NotFound`, `Io`.
@@ -99,7 +99,7 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Makes all completed writes and the length durable.
     ///
     /// # Errors
-    /// `Io`. After an error it is unknown which writes are durable.
+    /// `NoSpace`, `Io`. After an error it is unknown which writes are durable.
     fn sync(&self) -> StorageResult<()>;
 
     /// The length in bytes.
@@ -114,10 +114,11 @@ pub trait DiskFile: Send + Sync + Debug {
     /// `NoSpace`, `Io`.
     fn set_len(&self, bytes: u64) -> StorageResult<()>;
 
-    /// Reserves space, so that writes before `bytes` succeed even on a full
-    /// disk. Does not change the length. [`DiskFile::set_len`] frees the space
-    /// reserved after the new length, even if the length does not change. Does
-    /// nothing if the file system cannot reserve space.
+    /// Reserves space for the first `bytes` of the file, so that writes there
+    /// succeed even on a full disk. Does not change the length.
+    /// [`DiskFile::set_len`] frees the space reserved after the new length, even
+    /// if the length does not change. Does nothing if the file system cannot
+    /// reserve space.
     ///
     /// # Errors
     /// `NoSpace`, `Io`; a part of the space may be reserved.

@@ -8,9 +8,9 @@
 //! 3. The next use opens the file again by its current name: renames are
 //!    followed, and a file that is removed while in use remains open.
 //!
-//! Operations in progress keep their file open, so the bound may be exceeded by the number of
-//! threads, and by removed files in use. Files without unsynced writes are closed first, so that the
-//! thread that opens a file rarely syncs another one.
+//! Operations in progress keep their file open, so the limit may be exceeded by the number of
+//! threads, and by removed files in use and files that cannot be synced. Files without unsynced
+//! writes are closed first, so that the thread that opens a file rarely syncs another one.
 //!
 //! Lock order: the handle of a file, then the list. No I/O happens under these locks. A file is
 //! opened without its lock: the thread then locks the handle, and if another thread was faster or
@@ -31,7 +31,7 @@ use teak_base::{StorageError, StorageResult};
 /// Maximum number of files with unsynced writes that are skipped before one of them is synced.
 const UNSYNCED_MAX: usize = 32;
 
-/// A disk over another disk, which keeps at most about `limit` files open.
+/// A view of another disk that keeps at most about `limit` files of it open.
 #[derive(Debug)]
 pub struct LimitedDisk {
     files: Arc<Files>,
@@ -58,7 +58,7 @@ struct LimitedFile {
     handle: RwLock<Handle>,
     is_temporary: bool,
     used: AtomicBool,
-    /// Whether writes wait for a sync; never in a temporary file.
+    /// Whether any writes may not be synced yet; always false for a temporary file.
     unsynced: AtomicBool,
     failure: Mutex<Option<StorageError>>,
 }
@@ -101,7 +101,7 @@ impl fmt::Debug for LimitedFile {
 }
 
 impl LimitedDisk {
-    /// A disk over `disk`.
+    /// A view of `disk` with at most about `limit` open files.
     ///
     /// # Panics
     /// When `limit` is zero.
@@ -158,14 +158,14 @@ impl Files {
         }
         let mut list = self.list.lock();
         list.clock.extend(refused);
-        // Still the oldest.
+        // The clock hand reaches these first again.
         while let Some(oldest) = unsynced.pop_back() {
             list.clock.push_front(oldest);
         }
     }
 
-    /// Closes files above the limit and opens one; closes all files if the
-    /// operating system has no free file descriptor.
+    /// Closes files above the limit and opens one. If the operating system has no
+    /// free file descriptor, closes as many files as possible and tries again.
     fn open_with(
         &self,
         open: impl Fn() -> StorageResult<Arc<dyn DiskFile>>,
@@ -199,7 +199,7 @@ impl Files {
             }),
             is_temporary,
             used: AtomicBool::new(true),
-            // True, because the creation of the file may not be durable.
+            // True, because its creation, or writes of another handle, may not be durable.
             unsynced: AtomicBool::new(!is_temporary),
             failure: Mutex::default(),
         });
@@ -217,7 +217,7 @@ impl Files {
         found.filter_map(Weak::upgrade).collect()
     }
 
-    /// Opens the files with this name, and keeps them open until they are released.
+    /// Opens the files with this name, and keeps them open until the result is dropped.
     fn hold(&self, path: &Path) -> StorageResult<HeldFiles> {
         let mut held = HeldFiles(Vec::new());
         for file in self.named(path) {
@@ -227,7 +227,7 @@ impl Files {
         Ok(held)
     }
 
-    /// Keeps the files with this name open, because the name will be removed.
+    /// Opens the files with this name and keeps them open, because the name will be removed.
     fn keep_open(&self, path: &Path) -> StorageResult<()> {
         for file in &self.hold(path)?.0 {
             file.handle.write().unlinked = true;
@@ -237,7 +237,7 @@ impl Files {
     }
 }
 
-/// Files whose name changes.
+/// Files that are kept open while their name changes.
 struct HeldFiles(Vec<Arc<LimitedFile>>);
 
 impl Drop for HeldFiles {
@@ -295,7 +295,8 @@ impl LimitedFile {
         }
     }
 
-    /// Closes the file if it is unused.
+    /// Closes the file if it is unused. A file with unsynced writes is only closed if `may_sync` is
+    /// set; it is synced first.
     fn close_if_unused(&self, may_sync: bool) -> Closing {
         if self.used.swap(false, Ordering::Relaxed) {
             return Closing::Refused;
@@ -342,8 +343,8 @@ impl LimitedFile {
         Closing::Closed
     }
 
-    /// An operating system reports a failed write once, and not to files opened
-    /// later. So this records it for every other handle of the file.
+    /// Records a failed sync for every other handle of the file: an operating system
+    /// does not report the failed write to a handle that is opened later.
     fn fail_other_handles(&self, path: &Path, error: &StorageError) {
         for other in self.files.named(path) {
             if !std::ptr::eq(Arc::as_ptr(&other), self) {
@@ -389,8 +390,8 @@ impl Drop for LimitedFile {
                 list.by_path.remove(&handle.path);
             }
         }
-        // The clock skips entries of closed and dropped files; this bounds their
-        // number.
+        // The clock hand removes the entries of dropped files when it reaches them; this
+        // bounds their number until then.
         if list.clock.len() > 64 + 2 * self.files.open.load(Ordering::Acquire) {
             list.clock.retain(|other| other.strong_count() > 0);
         }

@@ -16,7 +16,7 @@ pub struct DiskLock {
 }
 
 impl DiskLock {
-    /// A lock that is held until `held` is dropped.
+    /// A lock that dropping `held` releases.
     pub(crate) fn new(held: impl Any + Send + Sync) -> Self {
         Self {
             _held: Box::new(held),

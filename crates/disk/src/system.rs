@@ -31,7 +31,7 @@ pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Locks a whole file; false when another open file has the lock. The lock is
+/// Locks a whole file; false when another handle of the file has the lock. The lock is
 /// released when the file is closed, also when the process is killed.
 pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
     loop {

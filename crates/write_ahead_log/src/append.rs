@@ -38,7 +38,8 @@ pub enum LogSpace<'l> {
 }
 
 impl LogReservation<'_> {
-    /// Passes the space to an appended record. Returns its size, in bytes.
+    /// Ends the reservation without releasing the space, which an appended record now uses. Returns
+    /// the space in bytes.
     fn use_up(mut self) -> u64 {
         std::mem::take(&mut self.bytes)
     }

@@ -78,8 +78,8 @@ impl LogBound {
         needed_from.saturating_add(self.stop_bytes())
     }
 
-    /// Whether a row record of `bytes` may be appended at `position`. Up to half of `stop_bytes`
-    /// the record may have any size.
+    /// Whether a row record of `bytes` may be appended at `position`. If the log is not larger than
+    /// half of `stop_bytes`, the record may have any size.
     pub(crate) fn accepts(self, state: &State, position: u64, bytes: u64) -> bool {
         let half = state.needed_from.saturating_add(self.stop_bytes() / 2);
         position.saturating_add(bytes) <= state.stop_position

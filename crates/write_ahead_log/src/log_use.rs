@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 impl WriteAheadLog {
     /// Updates the log's size, the stop position of row records, and the space that records may
-    /// take without the state's mutex: the least of the space in the pending buffer, in the file,
+    /// take without the state's mutex: the minimum of the space in the pending buffer, in the file,
     /// and below the bound.
     pub(crate) fn publish_limit(&self, state: &mut State) {
         let file_bytes = self.file_bytes.load(Relaxed);

@@ -14,8 +14,8 @@ pub struct LogOptions {
     pub pending_bytes: usize,
     /// Identifies the instance; segments of another instance cause an error.
     pub instance: u64,
-    /// Bound of the log's size, in bytes; zero means no bound. A lower bound
-    /// than eight segments or eight pending buffers is raised.
+    /// Bound of the log's size, in bytes; zero means no bound. A value below
+    /// the size of eight segments or of eight pending buffers is raised to it.
     pub bytes_max: u64,
     /// When segment files are created.
     pub segment_creation: SegmentCreation,

@@ -51,7 +51,7 @@ impl WriteAheadLog {
         Some(create())
     }
 
-    /// Records that `number` is the current segment, after the leader may have created it.
+    /// Called after the leader has tried to create a segment: `number` is the current one.
     pub(crate) fn note_created(&self, number: u64) {
         self.pool.lock().next_number = number + 1;
     }

@@ -190,8 +190,8 @@ pub(crate) fn read_between<E: From<StorageError>>(
     Ok(())
 }
 
-/// Passes the batches of all segments that end after `from` to `visit`, up to the batch that reaches
-/// `end`. Returns how far the last segment was read; `None` if there is no segment.
+/// Passes the batches of all segments that end after `from` to `visit`, up to the batch that
+/// reaches `end`. Returns how far the last segment was read; `None` if there is no segment.
 fn read_all<E: From<StorageError>>(
     segments: &[UsedSegment],
     from: u64,

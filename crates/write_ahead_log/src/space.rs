@@ -101,7 +101,7 @@ impl SpaceReservation {
 pub(crate) struct SpaceCredit {
     /// Space of the pending records, and of records to be appended.
     taken: AtomicU64,
-    /// The limit of `taken` without the state's mutex. It leaves what row records must leave.
+    /// The limit up to which space is taken without the state's mutex: that of row records.
     limit: AtomicU64,
     /// Number of threads that wait for others to append or to release space.
     pub(crate) waiting: AtomicUsize,

@@ -19,7 +19,7 @@ pub(crate) struct State {
     /// The position from which recovery needs the log.
     pub(crate) needed_from: u64,
     /// Row records must end at or before this position, because of the log's bound;
-    /// `LogBound::accepts` has an exception.
+    /// `LogBound::accepts` describes an exception.
     pub(crate) stop_position: u64,
     /// Whether the writer retains a batch that found no space.
     pub(crate) batch_retained: bool,

@@ -19,8 +19,8 @@ fn directory() -> &'static Path {
     Path::new("/log")
 }
 
-/// Opens a copy of the log, opens the log, appends a record, and opens the log again. Each open must
-/// visit the same records, and the last one also the appended record.
+/// Opens a copy of the log, opens the log, appends a record, and opens the log again. Each open
+/// must visit the same records, and the last one also the appended record.
 pub(super) fn segments(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());

@@ -191,7 +191,7 @@ fn files_without_unsynced_writes_are_closed_first() {
     other.sync().unwrap();
 }
 
-/// Several threads use more files than may be open, while others are renamed.
+/// Several threads use more files than may be open, while some of these are renamed.
 #[test]
 fn threads_find_their_bytes_while_files_are_closed_and_renamed() {
     let disk = disk();

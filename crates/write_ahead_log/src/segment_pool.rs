@@ -46,7 +46,7 @@ impl SegmentPool {
         }
     }
 
-    /// Adds the files of trimmed segments. At most `files_max` of all such files are kept for reuse.
+    /// Adds the files of trimmed segments. In all, at most `files_max` are kept for reuse.
     pub(crate) fn add_trimmed(&mut self, trimmed: Vec<SegmentEntry>, files_max: u64) {
         if trimmed.is_empty() {
             return;

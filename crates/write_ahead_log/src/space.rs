@@ -67,7 +67,7 @@ impl SpacePolicy {
 pub(crate) struct SpaceReservation {
     /// Reserved bytes of the file that belong to no batch in progress.
     pub(crate) file_bytes: u64,
-    /// Bytes of these that belong to the pending records.
+    /// The part of `file_bytes` that belongs to the pending records.
     pub(crate) pending_bytes: u64,
 }
 

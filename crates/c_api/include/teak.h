@@ -478,7 +478,7 @@ teak_status teak_index_get_statistics(teak_table *table,
 // Free bytes inside an index's file, which later writes reuse.
 teak_status teak_index_get_free_bytes(teak_table *table, uint32_t index, uint64_t *bytes);
 
-// Estimates the number of entries with lower <= key < upper; exact if the number is small.
+// Estimates the number of entries with lower <= key < upper; mostly exact if the number is small.
 // Uncommitted writes count, too. A slice whose data is NULL means no limit on that side.
 teak_status teak_index_estimate_entries(teak_table *table,
                                         uint32_t index,

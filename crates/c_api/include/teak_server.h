@@ -71,7 +71,7 @@ teak_status teak_table_reserve_row_ids(teak_table *table, uint64_t count, uint64
 
 // --- Transactions --------------------------------------------------------------------------------
 
-// Pages that a thread has accessed since it began.
+// Blocks that a thread has accessed since it began: pages, index blocks and separate values.
 typedef struct teak_page_counts {
   // Pages accessed, cached or not.
   uint64_t accessed;

@@ -79,7 +79,7 @@ pub unsafe extern "C" fn teak_index_get_free_bytes(
     })
 }
 
-/// Estimates the number of entries with lower <= key < upper; exact if the number is small.
+/// Estimates the number of entries with lower <= key < upper; mostly exact if the number is small.
 /// Uncommitted writes count, too. A slice whose data is NULL means no limit on that side.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_index_estimate_entries(

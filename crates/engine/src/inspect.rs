@@ -80,8 +80,8 @@ impl TableHandle {
         })
     }
 
-    /// The number of entries with `lower <= key < upper`: exact if it is small, otherwise an
-    /// estimate. `None` is unbounded.
+    /// Estimates the number of entries with `lower <= key < upper`; mostly exact if it is small.
+    /// Uncommitted entries count, too. `None` is unbounded.
     ///
     /// # Errors
     /// `NoSuchIndex`; `Storage`.

@@ -1,7 +1,7 @@
 //! Separate values: scans of keys skip them, writers and locking reads read them, and recovery and
 //! checkpoints retain them.
 
-// Tests fail by panics.
+// A test fails by a panic.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -61,7 +61,7 @@ impl Table {
         Ok(self.state.handle.index_statistics(number)?)
     }
 
-    /// Estimated number of rows in a range of primary keys; exact if it is small.
+    /// Estimated number of rows in a range of primary keys; mostly exact if it is small.
     ///
     /// # Errors
     /// Errors of the disk.

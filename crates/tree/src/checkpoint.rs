@@ -233,8 +233,8 @@ impl TreeCheckpointTurn {
 }
 
 impl TreeCheckpoint {
-    /// A position: the checkpoint contains everything that this index logged
-    /// before it, and nothing else.
+    /// The log position of the checkpoint: it contains the effects of all log records of this index
+    /// before the position, and of none after it.
     #[must_use]
     pub fn flushed_lsn(&self) -> Lsn {
         self.payload.flushed_lsn

@@ -45,8 +45,8 @@ impl Tree {
         u64::try_from(rows).unwrap_or(0)
     }
 
-    /// The number of rows in a range: exact for a short range, otherwise an estimate. `visibility`
-    /// decides which writes an exact result includes. Reads index blocks of the runs at the range's
+    /// An estimate of the number of rows in a range: mostly exact for a short range, see the top of
+    /// the file. `visibility` decides which writes an exact result includes. Reads index blocks of the runs at the range's
     /// ends, and for a short range also pages.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Concurrent writers, readers, flushes and checkpoints. Batches of writes are numbered. A reader
 //! at snapshot `n` must see exactly the batches up to `n`.
 
-// Tests and benches fail by panics, and their numbers are small.
+// A test or bench fails by a panic, and the numbers that it converts are small.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,7 +1,7 @@
 //! Failing disks: after a failed job or checkpoint, all data is readable and the operation can be
 //! repeated. After a crash, the last checkpoint is recovered. Damage causes an error.
 
-// Tests and benches fail by panics, and their numbers are small.
+// A test or bench fails by a panic, and the numbers that it converts are small.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

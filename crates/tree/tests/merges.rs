@@ -1,6 +1,6 @@
 //! Which merges become due because of deletes, small memtables and readers.
 
-// Tests fail by panics, and their numbers are small.
+// A test fails by a panic, and the numbers that it converts are small.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

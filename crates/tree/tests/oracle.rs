@@ -1,7 +1,7 @@
 //! Random operations on a tree and on a model that retains all versions. Every view must read the
 //! same from both, after any sequence of flushes, merges, checkpoints and restarts.
 
-// Tests and benches fail by panics, and their numbers are small.
+// A test or bench fails by a panic, and the numbers that it converts are small.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,7 +1,7 @@
 //! Values that are stored apart from their entries: merges do not rewrite them, their space is
 //! freed with their entries, and readers see the value of their version.
 
-// Tests fail by panics, and their numbers are small.
+// A test fails by a panic, and the numbers that it converts are small.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,6 +1,6 @@
 //! The shape of the tree: splits, removals, growth, and the amount of rewriting.
 
-// Tests fail by panics, and their numbers are small.
+// A test fails by a panic, and the numbers that it converts are small.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,7 +1,7 @@
 //! The size of the file: holes are filled, the end is truncated, and a cursor prevents only the
 //! reuse of space that its version refers to.
 
-// Tests fail by panics, and their numbers are small.
+// A test fails by a panic, and the numbers that it converts are small.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

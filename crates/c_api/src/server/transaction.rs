@@ -89,7 +89,7 @@ pub unsafe extern "C" fn teak_engine_get_running_transactions(
     })
 }
 
-/// Pages that a thread has accessed since it began.
+/// Blocks that a thread has accessed since it began: pages, index blocks and separate values.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct teak_page_counts {

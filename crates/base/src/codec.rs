@@ -48,7 +48,7 @@ impl Codec {
         Codec::Lzma,
     ];
 
-    /// The codec with an on-disk number.
+    /// The codec with this on-disk number; `None` if there is none.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Codec> {
         Self::ALL.into_iter().find(|codec| codec.number() == number)

@@ -14,7 +14,7 @@ impl Operation {
     /// Every operation, in the order of their numbers.
     pub const ALL: [Operation; 2] = [Operation::Put, Operation::Delete];
 
-    /// The operation with an on-disk number.
+    /// The operation with this on-disk number; `None` if there is none.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Operation> {
         match number {

@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock};
 /// Places for values.
 const PLACES: usize = 64;
 
-/// A pool of at most two values per processor, but at least 4 and at most 64.
+/// A pool with a capacity of two values per processor, but at least 4 and at most 64.
 #[derive(Debug)]
 pub struct Pool<T> {
     places: [CachePadded<Mutex<Option<T>>>; PLACES],

@@ -53,7 +53,7 @@ impl BlockKind {
         Self::Value,
     ];
 
-    /// The kind with an on-disk number.
+    /// The kind with this on-disk number; `None` if there is none.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.number() == number)

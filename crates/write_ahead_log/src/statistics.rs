@@ -30,11 +30,12 @@ pub struct LogStatistics {
     pub spare_bytes: u64,
     /// Memory of the buffers when a batch was last written, in bytes.
     pub buffer_bytes: u64,
-    /// Times of attempts to continue in the next segment file.
+    /// Durations of switches to the next segment file, with those that stayed in the current file
+    /// because no segment was prepared.
     pub rolls: Latencies,
-    /// Times of syncs.
+    /// Durations of syncs.
     pub sync_times: Latencies,
-    /// Times that appending threads waited for space, or wrote the pending buffer out.
+    /// Durations for which appending threads waited for space or wrote the pending buffer.
     pub space_waits: Latencies,
 }
 

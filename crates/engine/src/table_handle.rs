@@ -258,15 +258,15 @@ impl TableHandle {
     pub fn set_counter(&self, counter: u8, value: u64) -> EngineResult<()> {
         let core = &self.core;
         let _changes = core.lock_changes(self.table.is_temporary());
-        let before = self.counter(counter)?;
         if self.table.is_temporary() {
+            let before = self.counter(counter)?;
             self.table.counters.replace(counter, before, value);
             return Ok(());
         }
-        let values = (before, value);
-        Ok(core
+        let set = core
             .counter_log
-            .set(&core.log, &self.table, counter, values)?)
+            .set(&core.log, &self.table, counter, value)?;
+        set.ok_or_else(|| no_such_counter(counter))
     }
 
     /// Reserves `count` hidden row ids and returns the first. Ids are not reused,

@@ -29,17 +29,22 @@ impl CounterLog {
         }
     }
 
-    /// Appends a new value of a counter to the log, and then sets the counter if it still has the
-    /// value `before`. After an error the counter is unchanged. The caller holds the mutex of table
-    /// changes, so that the catalogue is not captured between the two steps.
+    /// Appends a new value of a counter to the log, and then sets the counter, unless another thread
+    /// has raised it since the call began. After an error the counter is unchanged. The caller holds
+    /// the mutex of table changes, so that the catalogue is not captured between the two steps.
+    /// `None` when there is no such counter.
     pub(crate) fn set(
         &self,
         log: &WriteAheadLog,
         table: &Table,
         counter: u8,
-        (before, value): (u64, u64),
-    ) -> StorageResult<()> {
+        value: u64,
+    ) -> StorageResult<Option<()>> {
         let _turn = self.appending.lock();
+        // Read under the mutex: the record of a raise after this follows the record of `value`.
+        let Some(before) = table.counters.value(counter) else {
+            return Ok(None);
+        };
         let table_id = table.id;
         log.append(&Record::Counter {
             table_id,
@@ -48,7 +53,7 @@ impl CounterLog {
         })?;
         table.counters.note_logged(counter, value);
         table.counters.replace(counter, before, value);
-        Ok(())
+        Ok(Some(()))
     }
 
     /// Appends the changed counters to the log. Threads that change counters do

@@ -41,16 +41,19 @@ pub enum BlockKind {
     SpaceMap = 4,
     /// A value that is stored apart from its entry.
     Value = 5,
+    /// The numbers of references to runs that several children share.
+    SharedRuns = 6,
 }
 
 impl BlockKind {
     /// Every kind, in the order of their numbers.
-    pub const ALL: [BlockKind; 5] = [
+    pub const ALL: [BlockKind; 6] = [
         Self::Page,
         Self::RunIndex,
         Self::Node,
         Self::SpaceMap,
         Self::Value,
+        Self::SharedRuns,
     ];
 
     /// The kind with this on-disk number; `None` if there is none.

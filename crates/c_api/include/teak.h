@@ -922,6 +922,12 @@ typedef struct teak_engine_statistics {
   // Ranges of aborted write ids, without those among the newest ids. Writers stop when their
   // number reaches a bound.
   uint64_t aborted_ranges;
+  // Nodes of open indexes in memory.
+  uint64_t nodes_in_memory;
+  // Nodes read from index files when they were needed.
+  uint64_t node_reads;
+  // Nodes evicted from memory.
+  uint64_t node_evictions;
 } teak_engine_statistics;
 
 // Reads the statistics.

@@ -217,6 +217,12 @@ pub struct teak_engine_statistics {
     /// Ranges of aborted write ids, without those among the newest ids. Writers stop when their
     /// number reaches a bound.
     pub aborted_ranges: u64,
+    /// Nodes of open indexes in memory.
+    pub nodes_in_memory: u64,
+    /// Nodes read from index files when they were needed.
+    pub node_reads: u64,
+    /// Nodes evicted from memory.
+    pub node_evictions: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -325,7 +331,8 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             node_bytes,
             log_buffer_bytes,
             sort_bytes,
-            memtable_spare_bytes;
+            memtable_spare_bytes,
+            nodes_in_memory, node_reads, node_evictions;
             commit_times,
             statement_times,
         );

@@ -142,6 +142,8 @@ impl EngineCore {
     pub(crate) fn apply_budget(&self) {
         let spare = self.budget.memtable_quota() / 2;
         self.files.cache.memtables().set_spare_bytes_max(spare);
+        let nodes = self.files.cache.nodes();
+        nodes.set_bytes_max(self.budget.node_bytes_max());
         let pages = self
             .budget
             .page_cache_bytes_beside(&self.memory().measure());

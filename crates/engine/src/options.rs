@@ -87,6 +87,8 @@ pub struct EngineOptions {
     pub tree: TreeOptions,
     /// Smallest memtable that is frozen to free memory, in bytes.
     pub memtable_bytes_min: u64,
+    /// Memory of nodes above which nodes are evicted, in bytes; `None`: an eighth of the cache.
+    pub node_bytes_max: Option<u64>,
     /// Number of open tables above which the files of tables without a handle are closed.
     pub open_tables_kept: usize,
     /// Time between sweeps over the open tables. A sweep closes the files of tables that were not
@@ -121,6 +123,7 @@ impl EngineOptions {
             instance: None,
             tree: TreeOptions::default(),
             memtable_bytes_min: MIB,
+            node_bytes_max: None,
             open_tables_kept: 400,
             table_idle_period: Duration::from_secs(60),
         }

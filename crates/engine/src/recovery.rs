@@ -96,10 +96,12 @@ fn read_or_create_catalogue(
 }
 
 fn index_files(disk: Arc<dyn Disk>, options: &EngineOptions, budget: &Budget) -> IndexFiles {
+    let cache = Arc::new(PageCache::new(budget.page_cache_bytes()));
+    cache.nodes().set_bytes_max(budget.node_bytes_max());
     IndexFiles::new(
         disk,
         options.directory.clone(),
-        Arc::new(PageCache::new(budget.page_cache_bytes())),
+        cache,
         options.tree.clone(),
         Messages::new(options.messages.clone()),
     )
@@ -114,6 +116,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: EngineOptions) -> EngineResult<
         options.cache_bytes,
         options.background_threads,
         options.memtable_bytes_min,
+        options.node_bytes_max,
     );
     let files = index_files(disk, &options, &budget);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);

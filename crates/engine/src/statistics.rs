@@ -27,6 +27,14 @@ pub struct EngineStatistics {
     pub uncached_block_bytes: u64,
     /// Memory of the nodes of open trees, in bytes.
     pub node_bytes: u64,
+    /// The nodes' share of the budget, in bytes.
+    pub node_bytes_limit: u64,
+    /// Nodes of open trees in memory.
+    pub nodes_in_memory: u64,
+    /// Nodes read from index files when they were needed. *Count.*
+    pub node_reads: u64,
+    /// Nodes evicted from memory. *Count.*
+    pub node_evictions: u64,
     /// Memory of the buffers of the log, in bytes.
     pub log_buffer_bytes: u64,
     /// Memory that is reserved for sorts, in bytes.
@@ -286,6 +294,11 @@ impl Engine {
         statistics.memory_bytes = memory.total();
         statistics.uncached_block_bytes = memory.uncached_blocks;
         statistics.node_bytes = memory.nodes;
+        let nodes = core.files.cache.nodes().statistics();
+        statistics.node_bytes_limit = nodes.bytes_max;
+        statistics.nodes_in_memory = nodes.loaded;
+        statistics.node_reads = nodes.reads;
+        statistics.node_evictions = nodes.evictions;
         statistics.log_buffer_bytes = memory.log;
         statistics.sort_bytes = memory.sorts;
         statistics.memtable_spare_bytes = memory.memtables_spare;

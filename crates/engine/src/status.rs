@@ -65,9 +65,10 @@ fn memory(out: &mut String, s: &EngineStatistics) -> fmt::Result {
     )?;
     writeln!(
         out,
-        "pages in use outside of the cache {}, nodes {}, log buffers {}, sorts {}, write ids {}, locks {} of {}",
+        "pages in use outside of the cache {}, nodes {} of {}, log buffers {}, sorts {}, write ids {}, locks {} of {}",
         Bytes(s.uncached_block_bytes),
         Bytes(s.node_bytes),
+        Bytes(s.node_bytes_limit),
         Bytes(s.log_buffer_bytes),
         Bytes(s.sort_bytes),
         Bytes(s.write_id_bytes),

@@ -147,7 +147,9 @@ fn a_sort_takes_its_memory_from_the_page_cache() {
     drop(alteration);
     let after = divided(&engine);
     assert_eq!(after.sort_bytes, 0);
-    assert_eq!(after.page_cache_bytes_limit, before.page_cache_bytes_limit);
+    // The share was set before and after the roots of the trees were counted.
+    let difference = before.page_cache_bytes_limit - after.page_cache_bytes_limit;
+    assert!(difference <= after.node_bytes, "{difference} bytes");
 }
 
 /// A heap for which the test sets the number of allocated bytes, and which counts the calls of

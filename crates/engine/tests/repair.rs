@@ -65,6 +65,18 @@ fn flip(disk: &FaultDisk, path: &Path, which: impl Fn(u64) -> bool) {
     }
 }
 
+/// Damages all blocks that begin in the 512-byte sectors after the superblocks that `which` selects.
+fn damage_blocks(disk: &FaultDisk, path: &Path, which: impl Fn(u64) -> bool) {
+    let length = disk.open(path).unwrap().len().unwrap();
+    for sector in (16..length / 512).filter(|sector| which(*sector)) {
+        // Blocks begin at multiples of 128 bytes.
+        for unit in 0..4 {
+            let offset = sector * 512 + unit * 128 + 30;
+            disk.flip_bit(path, offset, 3).unwrap();
+        }
+    }
+}
+
 /// The rows of the table. Checks that each row has the value that was written, and that the
 /// indexes agree.
 fn checked_rows(engine: &Engine) -> BTreeMap<String, String> {
@@ -168,7 +180,7 @@ fn a_table_with_a_damaged_node_is_repaired_from_what_is_left() {
     let mut unreadable = 0;
     for sector in 16..length {
         let disk = Arc::new(disk.crash(0));
-        flip(&disk, &path, |damaged| damaged == sector);
+        damage_blocks(&disk, &path, |damaged| damaged == sector);
         let engine = open(&disk);
         if let Err(error) = engine.open_table(TABLE).map(|_| ()) {
             assert!(error.is_corrupt(), "{error}");
@@ -192,7 +204,7 @@ fn a_missing_or_damaged_secondary_index_is_built_again() {
         let path = file(&disk, "by_value");
         match remove {
             true => disk.remove(&path).unwrap(),
-            false => flip(&disk, &path, |_| true),
+            false => damage_blocks(&disk, &path, |_| true),
         }
         let engine = open(&disk);
         let error = engine.open_table(TABLE).map(|_| ()).unwrap_err();
@@ -436,7 +448,7 @@ fn retained_records_that_cannot_be_moved_are_not_removed() {
         drop((table, engine));
         disk.crash(0)
     };
-    flip(&crashed, &file(&crashed, "t.PRIMARY"), |_| true);
+    damage_blocks(&crashed, &file(&crashed, "t.PRIMARY"), |_| true);
     for writes_catalogue in [false, true] {
         let mut disk = Arc::new(crashed.crash(0));
         let engine = open(&disk);

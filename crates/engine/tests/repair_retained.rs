@@ -115,10 +115,27 @@ fn sectors(disk: &FaultDisk) -> std::ops::Range<u64> {
 
 fn damage(disk: &FaultDisk, sector: u64) {
     let path = path_of(disk, "/data/db", "t.PRIMARY");
-    disk.flip_bit(&path, sector * 512 + 100, 3).unwrap();
+    // Blocks begin at multiples of 128 bytes.
+    for unit in 0..4 {
+        let offset = sector * 512 + unit * 128 + 30;
+        disk.flip_bit(&path, offset, 3).unwrap();
+    }
 }
 
-/// A copy of the disk in which a node of the rows' index is damaged, so that the table is
+/// Damages the list of free space, so that the table is unavailable although its rows are readable.
+fn damage_space_map(disk: &FaultDisk) {
+    let path = path_of(disk, "/data/db", "t.PRIMARY");
+    let file = disk.open(&path).unwrap();
+    let mut header = [0; 25];
+    for offset in (8192..=file.len().unwrap() - 128).step_by(128) {
+        file.read_exact_at(&mut header, offset).unwrap();
+        if header[24] == 4 && header[8..16] == offset.to_le_bytes() {
+            disk.flip_bit(&path, offset + 30, 3).unwrap();
+        }
+    }
+}
+
+/// A copy of the disk in which the root of the rows' index is damaged, so that the table is
 /// unavailable.
 fn with_damaged_node(disk: &FaultDisk) -> Arc<FaultDisk> {
     let is_unavailable = |disk: &Arc<FaultDisk>| {
@@ -177,8 +194,12 @@ fn checked_rows(engine: &Engine) -> usize {
 fn a_repair_applies_the_retained_records() {
     let disk = crashed();
     let (mut unavailable, mut partial) = (0, 0);
-    for sector in sectors(&disk) {
+    let damages = sectors(&disk).flat_map(|sector| [(sector, false), (sector, true)]);
+    for (sector, is_space_damaged) in damages {
         let disk = Arc::new(disk.crash(0));
+        if is_space_damaged {
+            damage_space_map(&disk);
+        }
         damage(&disk, sector);
         let engine = open(&disk);
         let is_unavailable = engine.open_table(TABLE).is_err();

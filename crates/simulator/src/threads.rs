@@ -42,6 +42,7 @@ fn options(random: &mut Random) -> EngineOptions {
     options.checkpoint_period = Duration::from_millis(5);
     options.lock_timeout = Duration::from_secs(60);
     options.memtable_bytes_min = 1 << 13;
+    options.node_bytes_max = Some(0).filter(|_| random.one_in(2));
     options.instance = Some(7);
     options.tree = TreeOptions::tiny();
     options

@@ -112,9 +112,9 @@ struct Times {
 fn run_jobs(tree: &Arc<Tree>, times: &mut Times, idle: bool) {
     let horizon = AllCommitted([CommitSequence(1)]);
     loop {
-        let job = tree.next_job();
+        let job = tree.next_job().unwrap();
         let job = match job {
-            None if idle => tree.next_idle_job(&horizon),
+            None if idle => tree.next_idle_job(&horizon).unwrap(),
             job => job,
         };
         let Some(job) = job else { return };
@@ -300,7 +300,7 @@ fn main() {
     }
     scans(&tree, rows + extra, "+memtable");
     tree.freeze(|| Lsn(rows + extra));
-    if let Some(job) = tree.next_job() {
+    if let Some(job) = tree.next_job().unwrap() {
         job.run(&AllCommitted([CommitSequence(1)])).unwrap();
     }
     scans(&tree, rows + extra, "+runs    ");

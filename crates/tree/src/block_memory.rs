@@ -59,6 +59,10 @@ impl BlockCharge {
             bytes,
         }
     }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
 }
 
 impl Drop for BlockCharge {

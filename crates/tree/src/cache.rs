@@ -10,6 +10,7 @@ use crate::Page;
 use crate::block_memory::BlockMemory;
 use crate::lock_times::LockTimes;
 use crate::memory::MemtableMemory;
+use crate::node_memory::NodeMemory;
 use crate::page_counts::count_access;
 use crate::run::RunIndex;
 use crate::value::SeparateValue;
@@ -77,6 +78,7 @@ pub struct PageCache {
     memtables: Arc<MemtableMemory>,
     lock_times: LockTimes,
     blocks_in_memory: Arc<BlockMemory>,
+    nodes: Arc<NodeMemory>,
     value_bytes_max: AtomicU64,
 }
 
@@ -100,6 +102,7 @@ impl PageCache {
     pub fn new(capacity_bytes: u64) -> Self {
         let items = usize::try_from(capacity_bytes / BLOCK_BYTES_TYPICAL).unwrap_or(usize::MAX);
         let blocks = Cache::with_weighter(items.max(16), capacity_bytes, Weigher);
+        let blocks_in_memory = Arc::default();
         Self {
             value_bytes_max: AtomicU64::new(blocks.shard_capacity() / VALUE_FRACTION),
             blocks,
@@ -107,7 +110,8 @@ impl PageCache {
             filters: Striped::default(),
             memtables: Arc::default(),
             lock_times: LockTimes::default(),
-            blocks_in_memory: Arc::default(),
+            nodes: NodeMemory::new(&blocks_in_memory),
+            blocks_in_memory,
         }
     }
 
@@ -129,8 +133,14 @@ impl PageCache {
         &self.blocks_in_memory
     }
 
-    /// Bytes of decoded blocks that the cache no longer holds or never held, and that cursors or
-    /// merges use.
+    /// The nodes of these trees that are in memory.
+    #[must_use]
+    pub fn nodes(&self) -> &Arc<NodeMemory> {
+        &self.nodes
+    }
+
+    /// Bytes of decoded blocks that the cache does not hold: cursors and merges
+    /// use them.
     #[must_use]
     pub fn uncached_bytes(&self) -> u64 {
         let overhead = (self.blocks.len() * ENTRY_BYTES) as u64;

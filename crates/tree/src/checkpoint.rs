@@ -5,8 +5,10 @@
 //! 3. Under the install lock, root, positions and the state of the space are
 //!    captured. This does no I/O, and its time does not depend on the size of
 //!    the tree. From then on jobs may install again.
-//! 4. Nodes that were created between 2 and 3 are written. Blocks of nodes that
-//!    the captured root does not contain are freed.
+//! 4. Nodes that were created between 2 and 3 are written, and the list of shared
+//!    runs, if it has changed. Blocks of nodes that the captured root does not
+//!    refer to are freed. From then on the written nodes may be evicted, except
+//!    those that were replaced between 2 and 3.
 //! 5. The caller makes the log durable up to the position that the runs hold,
 //!    for one checkpoint or for many.
 //! 6. The block file writes its space map and its superblock, and syncs.
@@ -14,7 +16,8 @@
 //! After a failure the older checkpoint is valid. Blocks that were published remain, and the next
 //! checkpoint makes them durable.
 
-use crate::node::{Node, encode_node, node_block_description};
+use crate::install_state::CapturedNodes;
+use crate::node::{Node, NodeBlock, NodeLink, NodePlace, encode_node, node_block_description};
 use crate::payload::Payload;
 use crate::tree::Tree;
 use std::collections::HashSet;
@@ -170,10 +173,9 @@ impl TreeCheckpointTurn {
     /// `NoSpace`, `Io`, `Poisoned`, `Corrupt`.
     pub fn capture(self) -> StorageResult<TreeCheckpoint> {
         let Self { tree, turn } = self;
-        let mut nodes = NodeWriter::default();
+        let mut nodes = NodeWriter::new(&tree);
         let root = Arc::clone(&tree.load_version().root);
-        tree.forget_relocated_nodes(&root);
-        nodes.write(&tree, &root)?;
+        nodes.write(&root)?;
         drop(root);
 
         let options = (*tree.options()).clone();
@@ -185,38 +187,27 @@ impl TreeCheckpointTurn {
         let (flushed_lsn, next_child_id) = (install.flushed_lsn, install.next_child_id);
         install.changed = false;
         install.capture_undurable();
+        // Retains exactly the captured state.
+        nodes.captured = Some(install.capture_nodes(tree.file.pin()));
         drop(install);
         drop(freeing);
+        tree.nodes.raise_child_ids_end(next_child_id);
         tree.cache.lock_times().captures.record_since(since);
         let captured = CapturedPositions {
             tree: Arc::clone(&tree),
             is_open: true,
         };
 
-        if let Err(error) = nodes.write(&tree, &root) {
-            // Resets the addresses of these nodes before the turn ends: the next checkpoint reads
-            // them.
+        let written = nodes.write(&root).and_then(|()| nodes.write_shared());
+        if let Err(error) = written {
+            // Before the turn ends.
             drop(nodes);
             return Err(error);
         }
-        let mut reachable = HashSet::new();
-        collect_addresses(&root, &mut reachable);
-        let (blocks, mut replaced) = nodes.into_blocks();
-        let mut written_nodes = tree.written_nodes.lock();
-        replaced.extend(&*written_nodes);
-        replaced.retain(|address| !reachable.contains(address));
-        let freed: Vec<BlockAddress> = replaced.into_iter().collect();
-        *written_nodes = reachable;
-        drop(written_nodes);
-        prepared.publish(blocks, &freed);
-        if !freed.is_empty() {
-            let _install = tree.install.lock();
-            let version = tree.version.load_full();
-            tree.version
-                .store(Arc::new(version.pinned_again(&tree.file)));
-        }
+        let shared_runs = nodes.publish(&mut prepared);
         let payload = Payload {
-            root: *root.address.lock(),
+            root: root.block.place().map(|place| place.address),
+            shared_runs,
             flushed_lsn,
             next_child_id,
             options,
@@ -265,70 +256,165 @@ impl TreeCheckpoint {
     }
 }
 
-/// Writes nodes, children before parents. Dropping it frees the blocks and resets the addresses of
-/// the nodes.
-#[derive(Default)]
+/// A node with the link to it; the root has none.
+type WrittenNode = (Arc<Node>, Option<Arc<NodeLink>>);
+
+/// Writes nodes, children before parents, and the list of shared runs. Dropping it before they are
+/// published frees the blocks, and the nodes are in no block again.
 struct NodeWriter {
+    tree: Arc<Tree>,
     blocks: Vec<WrittenBlocks>,
-    written: Vec<Arc<Node>>,
+    written: Vec<WrittenNode>,
+    captured: Option<CapturedNodes>,
+    /// The blocks of the list of shared runs, if it was written.
+    shared_blocks: Option<Vec<BlockAddress>>,
+    is_published: bool,
     raw: Vec<u8>,
 }
 
 impl NodeWriter {
+    fn new(tree: &Arc<Tree>) -> Self {
+        // Before the root is loaded: nodes that a later root does not refer to may be written.
+        tree.install.lock().begin_writing_nodes();
+        Self {
+            tree: Arc::clone(tree),
+            blocks: Vec::new(),
+            written: Vec::new(),
+            captured: None,
+            shared_blocks: None,
+            is_published: false,
+            raw: Vec::new(),
+        }
+    }
+
     /// Writes the nodes at and below `root` that have no block yet.
-    fn write(&mut self, tree: &Tree, root: &Arc<Node>) -> StorageResult<()> {
+    fn write(&mut self, root: &Arc<Node>) -> StorageResult<()> {
         let mut pending = Vec::new();
-        collect_unwritten(root, &mut pending);
+        if root.block.place().is_none() {
+            collect_unwritten(root, &mut pending);
+            pending.push((Arc::clone(root), None));
+        }
         if pending.is_empty() {
             return Ok(());
         }
-        let mut writer = tree.file.writer(0);
-        for node in pending {
+        let mut writer = self.tree.file.writer(0);
+        for (node, link) in pending {
             self.raw.clear();
-            encode_node(node, &mut self.raw);
+            encode_node(&node, &mut self.raw);
             let address = writer.write(node_block_description(), &self.raw)?;
-            *node.address.lock() = Some(address);
-            self.written.push(Arc::clone(node));
+            let links = node
+                .children
+                .iter()
+                .filter_map(|child| child.below.as_ref());
+            let below = links.filter_map(|link| Some(link.block().place()?.blocks_end));
+            node.block.set_written(NodePlace {
+                address,
+                blocks_end: below.fold(address.end(), u64::max),
+            });
+            self.written.push((node, link));
         }
         self.blocks.push(writer.finish()?);
         Ok(())
     }
 
-    /// Returns the written blocks, to publish them, and their addresses.
-    fn into_blocks(mut self) -> (Vec<WrittenBlocks>, HashSet<BlockAddress>) {
-        let written = std::mem::take(&mut self.written);
-        let addresses = written.iter().filter_map(|node| *node.address.lock());
-        (std::mem::take(&mut self.blocks), addresses.collect())
+    /// Writes the captured list of shared runs, if it has changed.
+    fn write_shared(&mut self) -> StorageResult<()> {
+        let captured = self.captured.as_ref();
+        let Some(shared) = captured.and_then(|captured| captured.shared.as_ref()) else {
+            return Ok(());
+        };
+        let mut addresses = Vec::new();
+        if shared.len() > 0 {
+            let mut writer = self.tree.file.writer(0);
+            addresses = shared.write(&mut writer)?;
+            self.blocks.push(writer.finish()?);
+        }
+        self.shared_blocks = Some(addresses);
+        Ok(())
+    }
+
+    /// Publishes the blocks, and frees those of nodes that the captured root does not refer to.
+    /// Returns the address of the list of shared runs.
+    fn publish(mut self, prepared: &mut PreparedCheckpoint) -> Option<BlockAddress> {
+        let tree = Arc::clone(&self.tree);
+        let blocks = std::mem::take(&mut self.blocks);
+        let mut written = std::mem::take(&mut self.written);
+        let replaced = self.take_replaced(&mut written);
+        let captured = self.captured.take();
+        let dropped = captured.iter().flat_map(|captured| &captured.dropped);
+        let places = dropped.filter_map(|block| block.place());
+        let mut freed: Vec<BlockAddress> = places.map(|place| place.address).collect();
+        if let Some(blocks) = self.shared_blocks.take() {
+            let mut install = tree.install.lock();
+            freed.extend(std::mem::replace(&mut install.shared_blocks, blocks));
+        }
+        prepared.publish(blocks, &freed);
+        let mut install = tree.install.lock();
+        if let Some(captured) = captured {
+            install.published_nodes(captured);
+        }
+        for (node, _) in &replaced {
+            node.block.set_unwritten();
+        }
+        self.is_published = true;
+        // From now on they can be read again.
+        for (node, _) in &written {
+            node.block.set_published();
+        }
+        let shared_runs = install.shared_blocks.first().copied();
+        if !freed.is_empty() {
+            let version = tree.version.load_full();
+            let root = Arc::clone(&version.root);
+            let pinned_again = version.with_root(root, &tree.file, install.checkpoint_pin());
+            tree.version.store(Arc::new(pinned_again));
+        }
+        drop(install);
+        // A node is not evicted while this refers to it.
+        let links = written.into_iter();
+        let links = links.filter_map(|(node, link)| Some(link?.to_evict(&node)));
+        let links: Vec<_> = links.collect();
+        tree.cache.nodes().add_evictable(links.into_iter());
+        shared_runs
+    }
+
+    /// Removes the nodes that were replaced between their writing and the capture. No pin retains
+    /// their blocks, which are freed by the same checkpoint, so they remain in memory as long as an
+    /// older version refers to them.
+    fn take_replaced(&self, written: &mut Vec<WrittenNode>) -> Vec<WrittenNode> {
+        let dropped = self.captured.iter().flat_map(|captured| &captured.dropped);
+        let dropped: HashSet<*const NodeBlock> = dropped.map(Arc::as_ptr).collect();
+        let is_replaced = |(node, _): &mut WrittenNode| dropped.contains(&Arc::as_ptr(&node.block));
+        written.extract_if(.., is_replaced).collect()
     }
 }
 
 impl Drop for NodeWriter {
     fn drop(&mut self) {
-        for node in &self.written {
-            *node.address.lock() = None;
+        for (node, _) in &self.written {
+            node.block.set_unwritten();
+        }
+        if !self.is_published {
+            let captured = self.captured.take();
+            self.tree.install.lock().writing_nodes_failed(captured);
         }
     }
 }
 
-/// Collects the nodes without an address, children before parents. If a node
-/// has an address, all nodes below it have one.
-fn collect_unwritten<'a>(node: &'a Arc<Node>, pending: &mut Vec<&'a Arc<Node>>) {
-    if node.address.lock().is_some() {
-        return;
-    }
-    for child in &node.children {
-        if let Some(below) = &child.below {
-            collect_unwritten(below, pending);
+/// Collects the nodes below `node` that have no block, children before parents. If a node has a
+/// block, all nodes below it have one.
+fn collect_unwritten(node: &Node, pending: &mut Vec<WrittenNode>) {
+    for link in node
+        .children
+        .iter()
+        .filter_map(|child| child.below.as_ref())
+    {
+        if link.block().place().is_some() {
+            continue;
         }
-    }
-    pending.push(node);
-}
-
-fn collect_addresses(node: &Node, addresses: &mut HashSet<BlockAddress>) {
-    addresses.extend(*node.address.lock());
-    for child in &node.children {
-        if let Some(below) = &child.below {
-            collect_addresses(below, addresses);
-        }
+        let Some(below) = link.loaded() else {
+            unreachable!("a node without a block is in memory");
+        };
+        collect_unwritten(&below, pending);
+        pending.push((below.to_arc(), Some(Arc::clone(link))));
     }
 }

@@ -1,4 +1,4 @@
-//! Estimates of row counts, from data in memory and from index blocks. For a short range, the pages
+//! Estimates of row counts, from nodes, memtables and index blocks. For a short range, the pages
 //! at its ends are read too.
 //!
 //! The estimate is the number of keys in bottom runs, plus puts minus deletes in upper runs and
@@ -8,7 +8,7 @@
 //! query plans do not depend on the progress of flushes.
 
 use crate::memtable::Memtable;
-use crate::node::{Child, KeyRange, Node, RunForm, RunRef};
+use crate::node::{Child, KeyRange, Node, NodeReader, RunForm, RunRef};
 use crate::tree::Tree;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -46,8 +46,8 @@ impl Tree {
     }
 
     /// An estimate of the number of rows in a range: mostly exact for a short range, see the top of
-    /// the file. `visibility` decides which writes an exact result includes. Reads index blocks of the runs at the range's
-    /// ends, and for a short range also pages.
+    /// the file. `visibility` decides which writes an exact result includes. Reads nodes and index
+    /// blocks at the range's ends, and for a short range also pages.
     ///
     /// # Errors
     /// Errors of reading blocks; `Interrupted` when the visibility reports it.
@@ -73,7 +73,7 @@ impl Tree {
             return Ok(0);
         }
         let version = self.version.load_full();
-        let mut found = rows_in_node(&version.root, &KeyRange::all(), &range)?;
+        let mut found = rows_in_node(&self.nodes, &version.root, &KeyRange::all(), &range)?;
         for slot in version.memtables() {
             found.add(rows_in_memtable(&slot.memtable, lower, upper));
         }
@@ -113,7 +113,12 @@ fn rows_in_memtable(memtable: &Memtable, lower: Bound<&[u8]>, upper: Bound<&[u8]
     }
 }
 
-fn rows_in_node(node: &Node, node_range: &KeyRange, range: &KeyRange) -> StorageResult<Found> {
+fn rows_in_node(
+    nodes: &NodeReader,
+    node: &Node,
+    node_range: &KeyRange,
+    range: &KeyRange,
+) -> StorageResult<Found> {
     let first = node.child_position(&range.lower);
     let mut found = Found::default();
     for position in first..node.children.len() {
@@ -132,16 +137,24 @@ fn rows_in_node(node: &Node, node_range: &KeyRange, range: &KeyRange) -> Storage
                 above: if settled { 0 } else { summary.entries },
             }
         } else {
-            rows_in_child(child, &child_range, range)?
+            rows_in_child(nodes, child, &child_range, range)?
         });
     }
     Ok(found)
 }
 
-fn rows_in_child(child: &Child, child_range: &KeyRange, range: &KeyRange) -> StorageResult<Found> {
+fn rows_in_child(
+    nodes: &NodeReader,
+    child: &Child,
+    child_range: &KeyRange,
+    range: &KeyRange,
+) -> StorageResult<Found> {
     let mut found = match &child.below {
-        Some(below) => rows_in_node(below, child_range, range)?,
-        None => Found::default(),
+        Some(link) if link.summary().runs > 0 => {
+            let below = nodes.load(link, child_range)?;
+            rows_in_node(nodes, &below, child_range, range)?
+        }
+        _ => Found::default(),
     };
     for run in &child.runs {
         found.add(rows_in_run(run, range)?);

@@ -5,12 +5,14 @@
 //! 1. Planning, under the install lock, claims the memtables or a child, and takes a reference to
 //!    the current version. Claims are exclusive, so only one job at a time consumes runs of a
 //!    child. A flush or the merge of a leaf consumes all runs that the child has at that time. A
-//!    consolidation consumes some adjacent ones.
+//!    consolidation consumes some adjacent ones. Nodes that planning needs are read without the
+//!    lock.
 //! 2. Running merges the claimed runs and writes new ones. No lock is held;
 //!    other jobs run at the same time on other parts of the tree.
 //! 3. Installing, under the lock, replaces exactly the consumed runs in the current root. New runs
 //!    are placed by key range, so splits and removals since step 1 do not matter. Runs that the
-//!    child received after step 1 are newer than the consumed ones and remain in front.
+//!    child received after step 1 are newer than the consumed ones and remain in front. If a node
+//!    on the path is not in memory, it is read without the lock, and the step is repeated.
 //! 4. A job that fails or is dropped leaves the tree unchanged: its claim and the space that it has
 //!    written are released.
 
@@ -32,6 +34,7 @@ mod plan;
 mod readers;
 mod relocate;
 mod report;
+mod search;
 mod separate;
 mod settling;
 mod tier;

@@ -5,7 +5,7 @@
 //! (more if the versions of the key continue on further pages), and rarely a page of another run,
 //! if its filter gives a false positive.
 
-use crate::node::{Node, RunRef};
+use crate::node::{LoadedNode, Node, NodeReader, RunRef};
 use crate::tree::Tree;
 use crate::version::TreeVersion;
 use crate::{LookupKey, StoredValue, Visit};
@@ -25,7 +25,7 @@ impl Tree {
         visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
     ) -> StorageResult<()> {
         let version = self.load_version();
-        visit_version(&version, key, &|_, _| false, visitor)
+        visit_version(&self.nodes, &version, key, &|_, _| false, visitor)
     }
 
     /// Returns the value of a key as seen by `visibility`.
@@ -56,20 +56,27 @@ impl Tree {
         let mut found = Ok(false);
         let version = self.load_version();
         let hides = |min, max| visibility.hides_all(min, max);
-        visit_version(&version, key, &hides, &mut |id, operation, stored| {
-            if !id.is_settled() && !visibility.is_visible(id) {
-                return Visit::Continue;
-            }
-            if operation == Operation::Put {
-                found = stored.append_to(value).map(|()| true);
-            }
-            Visit::Stop
-        })?;
+        visit_version(
+            &self.nodes,
+            &version,
+            key,
+            &hides,
+            &mut |id, operation, stored| {
+                if !id.is_settled() && !visibility.is_visible(id) {
+                    return Visit::Continue;
+                }
+                if operation == Operation::Put {
+                    found = stored.append_to(value).map(|()| true);
+                }
+                Visit::Stop
+            },
+        )?;
         found
     }
 }
 
 fn visit_version(
+    nodes: &NodeReader,
     version: &TreeVersion,
     key: &[u8],
     hides: &dyn Fn(WriteId, WriteId) -> bool,
@@ -88,6 +95,7 @@ fn visit_version(
     }
     let key = LookupKey::new(key);
     let mut node: &Node = &version.root;
+    let mut loaded: LoadedNode;
     loop {
         let Some(child) = node.children.get(node.child_position(key.bytes())) else {
             return Ok(());
@@ -97,10 +105,15 @@ fn visit_version(
                 return Ok(());
             }
         }
-        match &child.below {
-            Some(below) => node = below,
-            None => return Ok(()),
-        }
+        let below = match &child.below {
+            Some(link) if link.summary().runs > 0 => link,
+            _ => return Ok(()),
+        };
+        loaded = match below.loaded() {
+            Some(below) => below,
+            None => nodes.load_on_path(&version.root, key.bytes(), below.totals().height)?,
+        };
+        node = &loaded;
     }
 }
 

@@ -2,29 +2,45 @@
 //! tree. A change replaces the nodes on the path to it.
 //!
 //! A node divides a key range among its children by pivots. Each child has a
-//! list of runs, newest first, and, unless it is a leaf, the node below. For
-//! any key, the runs on the path from the root to the leaf are ordered by age:
-//! higher ones are newer.
+//! list of runs, newest first, and, unless it is a leaf, a link to the node
+//! below. For any key, the runs on the path from the root to the leaf are ordered
+//! by age: higher ones are newer.
+//!
+//! A link has the totals of the node, so that planning and estimates do not read it. The node is
+//! read when a descent, a job or a check needs it ([`NodeReader`]), and may be evicted again while
+//! it is not in use.
+//!
+//! Versions share links. A reader of any version that refers to a link can read the node: its pins
+//! retain the block (see [`TreeVersion`](crate::version::TreeVersion)).
 
+mod block;
 mod codec;
 mod edit;
 mod key_range;
 mod path;
+mod reader;
 mod run_ref;
 mod summary;
+mod totals;
 
-pub(crate) use codec::{NodeLoader, OnDamage, encode_node, node_block_description};
-pub(crate) use edit::{Depth, Editor, Replacement};
+pub(crate) use block::{NodeBlock, NodePlace};
+pub(crate) use codec::{encode_node, node_block_description};
+pub(crate) use edit::{Depth, EditBase, EditStop, Edited, Editor, Replacement};
 pub(crate) use key_range::{Key, KeyRange, separator};
 pub(crate) use path::LeafPath;
-pub(crate) use run_ref::{RunForm, RunHandle, RunRef};
+pub(crate) use reader::NodeReader;
+pub(crate) use run_ref::{RunForm, RunHandle, RunId, RunRef};
 pub(crate) use summary::{LeafShape, Summary, run_load};
+pub(crate) use totals::{EndOfData, NodeTotals};
 
 use crate::TreeOptions;
 use crate::key_search::key_order;
-use parking_lot::Mutex;
-use std::sync::Arc;
-use teak_block_file::BlockAddress;
+use crate::node_memory::{Evictable, EvictableNode, NodeCharge, NodeMemory};
+use arc_swap::{ArcSwapOption, Guard};
+use block::BlockState;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 /// The number of upper runs of a child, relative to the number at which a job is due, from which on
 /// due flushes from the level above wait.
@@ -45,25 +61,14 @@ impl ChildId {
     pub(crate) const MAX: ChildId = ChildId(1 << 60);
 }
 
-/// The end of the data of a child.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum EndOfData {
-    /// The child has no data.
-    Empty,
-    /// All data is below this key.
-    Before(Vec<u8>),
-    /// A range tombstone without an end.
-    Unbounded,
-}
-
 /// One part of a node's key range.
 #[derive(Debug)]
 pub(crate) struct Child {
     pub(crate) id: ChildId,
     /// Newest first.
     pub(crate) runs: Vec<RunRef>,
-    /// The node below an inner child; `None` for a leaf.
-    pub(crate) below: Option<Arc<Node>>,
+    /// The link to the node below an inner child; `None` for a leaf.
+    pub(crate) below: Option<Arc<NodeLink>>,
     /// Urgency of a job on the child itself. The job is due at 1.0 and above.
     pub(crate) own_due: f64,
     pub(crate) summary: Summary,
@@ -73,12 +78,22 @@ impl Child {
     pub(crate) fn new(
         id: ChildId,
         runs: Vec<RunRef>,
-        below: Option<Arc<Node>>,
+        below: Option<Arc<NodeLink>>,
         options: &TreeOptions,
     ) -> Arc<Self> {
-        let summary_below = below.as_deref().map(|node| &node.summary);
+        let summary_below = below.as_deref().map(NodeLink::summary);
         let own_due = summary::own_due(&runs, summary_below, options);
-        let summary = Summary::of_child(&runs, summary_below, own_due, options);
+        Self::with_due(id, runs, below, own_due)
+    }
+
+    /// A child whose urgency is known.
+    pub(crate) fn with_due(
+        id: ChildId,
+        runs: Vec<RunRef>,
+        below: Option<Arc<NodeLink>>,
+        own_due: f64,
+    ) -> Arc<Self> {
+        let summary = Summary::of_child(&runs, below.as_deref().map(NodeLink::summary), own_due);
         Arc::new(Self {
             id,
             runs,
@@ -109,10 +124,7 @@ impl Child {
             });
         }
         if let Some(below) = &self.below {
-            let last = below.children.iter().rev().find(|child| !child.is_empty());
-            if let Some(last) = last {
-                end = end.max(last.end_of_data());
-            }
+            end = end.max(below.totals().end.clone());
         }
         end
     }
@@ -134,38 +146,69 @@ pub(crate) struct Node {
     /// Never empty.
     pub(crate) children: Vec<Arc<Child>>,
     pub(crate) summary: Summary,
-    /// The node's block, once written. Set by checkpoints, one at a time.
-    pub(crate) address: Mutex<Option<BlockAddress>>,
+    pub(crate) block: Arc<NodeBlock>,
+    charge: NodeCharge,
 }
 
 impl Node {
-    pub(crate) fn new(height: u8, pivots: Vec<Key>, children: Vec<Arc<Child>>) -> Arc<Self> {
+    /// A new node, which no checkpoint has written.
+    pub(crate) fn new(
+        height: u8,
+        pivots: Vec<Key>,
+        children: Vec<Arc<Child>>,
+        memory: &Arc<NodeMemory>,
+    ) -> Arc<Self> {
+        Self::in_block(height, pivots, children, NodeBlock::unwritten(), memory)
+    }
+
+    fn in_block(
+        height: u8,
+        pivots: Vec<Key>,
+        children: Vec<Arc<Child>>,
+        block: NodeBlock,
+        memory: &Arc<NodeMemory>,
+    ) -> Arc<Self> {
         assert!(
             !children.is_empty() && pivots.len() + 1 == children.len(),
             "a node has one pivot fewer than children"
         );
         let summary = Summary::of_node(children.iter().map(|child| &child.summary));
+        let pivot_bytes = pivots.iter().map(|pivot| size_of::<Key>() + pivot.len());
+        let child_bytes = children.iter().map(|child| {
+            let below = child.below.as_ref();
+            let link = below.map_or(0, |link| link.memory_bytes());
+            size_of::<Arc<Child>>() + size_of::<Child>() + link
+        });
+        let bytes = size_of::<Self>() + pivot_bytes.sum::<usize>() + child_bytes.sum::<usize>();
         Arc::new(Self {
             height,
             pivots,
             children,
             summary,
-            address: Mutex::new(None),
+            block: Arc::new(block),
+            charge: NodeCharge::new(memory, bytes),
         })
     }
 
     /// The root of an empty tree: one leaf without runs.
-    pub(crate) fn empty(id: ChildId, options: &TreeOptions) -> Arc<Self> {
+    pub(crate) fn empty(id: ChildId, options: &TreeOptions, memory: &Arc<NodeMemory>) -> Arc<Self> {
         let leaf = Child::new(id, Vec::new(), None, options);
-        Self::new(1, Vec::new(), vec![leaf])
+        Self::new(1, Vec::new(), vec![leaf], memory)
     }
 
-    /// A node of this height over one leaf without runs, in place of a node that
-    /// cannot be read.
-    pub(crate) fn empty_subtree(height: u8, options: &TreeOptions) -> Arc<Self> {
-        let below = (height > 1).then(|| Self::empty_subtree(height - 1, options));
-        let child = Child::new(ChildId::MAX, Vec::new(), below, options);
-        Self::new(height.max(1), Vec::new(), vec![child])
+    fn totals(&self) -> NodeTotals {
+        let last = self.children.iter().rev().find(|child| !child.is_empty());
+        NodeTotals {
+            height: self.height,
+            children: self.children.len() as u64,
+            end: last.map_or(EndOfData::Empty, |last| last.end_of_data()),
+            summary: self.summary.clone(),
+        }
+    }
+
+    /// The account of the node's memory.
+    pub(crate) fn memory(&self) -> &Arc<NodeMemory> {
+        self.charge.memory()
     }
 
     /// The position of the child whose range has the key.
@@ -201,5 +244,152 @@ impl Node {
             .iter()
             .enumerate()
             .map(move |(position, child)| (child, self.child_range(position, node_range)))
+    }
+}
+
+/// A link to a node.
+#[derive(Debug)]
+pub(crate) struct NodeLink {
+    totals: NodeTotals,
+    block: Arc<NodeBlock>,
+    /// The node, while it is in memory. Changed under the lock of the block.
+    node: ArcSwapOption<Node>,
+    /// Whether the node was used since an eviction last passed it.
+    used: AtomicBool,
+}
+
+/// A reference to a node in memory. Cheaper than an `Arc`, for short use on one thread.
+pub(crate) struct LoadedNode(Guard<Option<Arc<Node>>>);
+
+/// A node that must be read before an operation can continue.
+#[derive(Debug)]
+pub(crate) struct MissingNode {
+    pub(crate) link: Arc<NodeLink>,
+    pub(crate) range: KeyRange,
+}
+
+impl MissingNode {
+    /// Where the node is in the file.
+    pub(crate) fn offset(&self) -> u64 {
+        let place = self.link.block.place();
+        place.map_or(0, |place| place.address.offset)
+    }
+}
+
+impl NodeLink {
+    /// The link to a node that is in memory.
+    pub(crate) fn to_node(node: &Arc<Node>) -> Arc<Self> {
+        Arc::new(Self {
+            totals: node.totals(),
+            block: Arc::clone(&node.block),
+            node: ArcSwapOption::new(Some(Arc::clone(node))),
+            used: AtomicBool::new(true),
+        })
+    }
+
+    /// The link to a node in the file.
+    fn to_place(place: NodePlace, totals: NodeTotals) -> Arc<Self> {
+        Arc::new(Self {
+            totals,
+            block: Arc::new(NodeBlock::published(place)),
+            node: ArcSwapOption::empty(),
+            used: AtomicBool::new(false),
+        })
+    }
+
+    /// The link to `node`, for the list of evictable nodes.
+    pub(crate) fn to_evict(self: &Arc<Self>, node: &Node) -> EvictableNode {
+        let link: Weak<Self> = Arc::downgrade(self);
+        let runs = node.children.iter().flat_map(|child| &child.runs);
+        let run_bytes = runs.map(|run| run.handle.run.node_bytes());
+        (link, node.charge.bytes() + run_bytes.sum::<u64>())
+    }
+
+    pub(crate) fn totals(&self) -> &NodeTotals {
+        &self.totals
+    }
+
+    pub(crate) fn summary(&self) -> &Summary {
+        &self.totals.summary
+    }
+
+    pub(crate) fn block(&self) -> &Arc<NodeBlock> {
+        &self.block
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + size_of::<NodeBlock>() + self.totals.end.bytes()
+    }
+
+    /// The node, if it is in memory.
+    #[inline]
+    pub(crate) fn loaded(&self) -> Option<LoadedNode> {
+        let node = self.node.load();
+        if node.is_none() {
+            return None;
+        }
+        // A load avoids most writes.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        Some(LoadedNode(node))
+    }
+
+    /// The node, if it is in memory. `range` is that of the child.
+    pub(crate) fn require(self: &Arc<Self>, range: &KeyRange) -> Result<LoadedNode, MissingNode> {
+        self.loaded().ok_or_else(|| MissingNode {
+            link: Arc::clone(self),
+            range: range.clone(),
+        })
+    }
+}
+
+impl Evictable for NodeLink {
+    fn take_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
+    }
+
+    fn evict(&self) -> bool {
+        let state = self.block.lock();
+        if !matches!(*state, BlockState::Published(_)) {
+            return false;
+        }
+        let Some(node) = self.node.swap(None) else {
+            return true;
+        };
+        if Arc::strong_count(&node) > 1 {
+            self.node.store(Some(node));
+            return false;
+        }
+        drop(state);
+        // Also drops the nodes below that are in memory.
+        drop(node);
+        true
+    }
+}
+
+impl LoadedNode {
+    fn new(node: Arc<Node>) -> Self {
+        Self(Guard::from_inner(Some(node)))
+    }
+
+    /// A reference for longer use. The node is not evicted at the same time.
+    pub(crate) fn to_arc(&self) -> Arc<Node> {
+        match &*self.0 {
+            Some(node) => Arc::clone(node),
+            None => unreachable!("a loaded node is in memory"),
+        }
+    }
+}
+
+impl Deref for LoadedNode {
+    type Target = Node;
+
+    #[inline]
+    fn deref(&self) -> &Node {
+        match &*self.0 {
+            Some(node) => node,
+            None => unreachable!("a loaded node is in memory"),
+        }
     }
 }

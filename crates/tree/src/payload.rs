@@ -1,5 +1,5 @@
-//! The tree's part of the superblock: the address of the root, the options, the
-//! log position from which recovery replays, the next child number, and counts
+//! The tree's part of the superblock: the addresses of the root and of the list of
+//! shared runs, the options, the log position from which recovery replays, the next child number, and counts
 //! of rows and bytes. See "Superblock payload of a tree" in
 //! `docs/design/format.md`.
 
@@ -12,13 +12,15 @@ use teak_base::{Codec, Lsn, StorageError, StorageResult};
 use teak_block_file::BlockAddress;
 
 /// The version of the payload's format.
-const PAYLOAD_VERSION: u32 = 2;
+const PAYLOAD_VERSION: u32 = 3;
 
 /// The superblock's payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Payload {
     /// The root node; `None` before the first checkpoint after the creation.
     pub(crate) root: Option<BlockAddress>,
+    /// The first block of the list of shared runs; `None`: there are none.
+    pub(crate) shared_runs: Option<BlockAddress>,
     pub(crate) flushed_lsn: Lsn,
     pub(crate) next_child_id: u64,
     pub(crate) options: TreeOptions,
@@ -32,11 +34,11 @@ impl Payload {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.put_u32(PAYLOAD_VERSION);
-        let root = self.root.unwrap_or(BlockAddress {
+        let none = BlockAddress {
             offset: 0,
             bytes: 0,
-        });
-        root.encode(&mut out);
+        };
+        self.root.unwrap_or(none).encode(&mut out);
         out.put_u64(self.flushed_lsn.0);
         out.put_u64(self.next_child_id);
         let options = &self.options;
@@ -55,6 +57,7 @@ impl Payload {
         out.put_u64(self.rows);
         out.put_u64(self.raw_bytes);
         out.put_u32(options.separate_value_bytes);
+        self.shared_runs.unwrap_or(none).encode(&mut out);
         out
     }
 
@@ -96,6 +99,7 @@ impl Payload {
         let child_runs_max = take.u32()?;
         let mut payload = Self {
             root: (root.offset != 0).then_some(root),
+            shared_runs: None,
             flushed_lsn,
             next_child_id,
             options: TreeOptions {
@@ -116,6 +120,8 @@ impl Payload {
             raw_bytes: take.u64()?,
         };
         payload.options.separate_value_bytes = take.u32()?;
+        let shared_runs = BlockAddress::decode(take)?;
+        payload.shared_runs = (shared_runs.offset != 0).then_some(shared_runs);
         if !payload.options.is_valid()
             || payload.next_child_id > ChildId::MAX.0
             || payload.flushed_lsn.0 > LSN_MAX
@@ -139,6 +145,7 @@ mod tests {
                 offset: 8192,
                 bytes: 77,
             }),
+            shared_runs: None,
             flushed_lsn: Lsn(5),
             next_child_id: 9,
             options: TreeOptions::tiny(),
@@ -153,6 +160,10 @@ mod tests {
             root: Some(BlockAddress {
                 offset: 0x2000,
                 bytes: 0x90,
+            }),
+            shared_runs: Some(BlockAddress {
+                offset: 0x2c00,
+                bytes: 0x40,
             }),
             flushed_lsn: Lsn(4711),
             next_child_id: 3,
@@ -189,11 +200,11 @@ mod tests {
     #[test]
     fn a_newer_version_is_refused() {
         let mut bytes = payload().encode();
-        bytes[0] = 3;
+        bytes[0] = 4;
         let refused = Payload::decode(Path::new("t"), &bytes);
         assert!(matches!(
             refused,
-            Err(StorageError::UnsupportedFormat { found: 3, .. })
+            Err(StorageError::UnsupportedFormat { found: 4, .. })
         ));
     }
 

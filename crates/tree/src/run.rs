@@ -38,7 +38,7 @@ pub struct Run {
     file: BlockFile,
     cache: Arc<PageCache>,
     description: RunDescription,
-    _charge: BlockCharge,
+    charge: BlockCharge,
 }
 
 /// Approximate bytes of a run in nodes, without its description: references, the range of the run,
@@ -52,10 +52,15 @@ impl Run {
         let bytes = description.memory_bytes() + size_of::<Self>() + NODE_BYTES;
         Self {
             file: file.clone(),
-            _charge: BlockCharge::new(cache.blocks_in_memory(), BlockUse::Node, bytes),
+            charge: BlockCharge::new(cache.blocks_in_memory(), BlockUse::Node, bytes),
             cache: Arc::clone(cache),
             description,
         }
+    }
+
+    /// The memory of the run in nodes, in bytes.
+    pub(crate) fn node_bytes(&self) -> u64 {
+        self.charge.bytes()
     }
 
     /// The description of the run in nodes.

@@ -13,10 +13,10 @@
 //! written or freed. A round moves at most the bytes after the limit. So the moved bytes are a
 //! bounded share of the written and freed bytes. A file that is small enough causes no I/O.
 
-use crate::node::Node;
+use crate::node::{Child, KeyRange, MissingNode, Node, NodeBlock, NodeLink};
 use crate::tree::Tree;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use teak_base::StorageResult;
 use teak_block_file::BLOCKS_START;
 
 /// The maximum size of a file, relative to its live bytes.
@@ -102,55 +102,135 @@ impl Tree {
         SpaceAction::Move { limit }
     }
 
-    /// Makes the next checkpoint write again the nodes whose blocks end after `limit`, and the
-    /// nodes above them. Returns whether there are any.
-    pub fn relocate_nodes(&self, limit: u64) -> bool {
-        let mut install = self.install.lock();
+    /// Replaces nodes whose blocks end after `limit`, and the nodes above them, by copies in memory,
+    /// which the next checkpoint writes into holes. Returns whether there were any. A call replaces
+    /// a limited number of nodes; those that remain are replaced after the next checkpoint.
+    ///
+    /// # Errors
+    /// Errors of reading nodes. Nothing is replaced then.
+    pub fn relocate_nodes(&self, limit: u64) -> StorageResult<bool> {
+        // They are not evicted before the end.
+        let mut held: Vec<Arc<Node>> = Vec::new();
         let version = self.version.load_full();
-        if !reaches_beyond(&version.root, limit) {
-            return false;
+        self.hold_distant(&version.root, &KeyRange::all(), limit, &mut held)?;
+        drop(version);
+        loop {
+            let mut install = self.install.lock();
+            let version = self.version.load_full();
+            let mut copies = Copies::up_to(limit);
+            match copies.copy(&version.root, &KeyRange::all()) {
+                Ok(root) => {
+                    let mut shared_blocks = install.shared_blocks.iter();
+                    let moves_shared = shared_blocks.any(|block| block.end() > limit);
+                    install.shared_changed |= moves_shared;
+                    let has_moved = root.is_some();
+                    if let Some(root) = root {
+                        install.add_dropped(copies.replaced);
+                        let version = version.with_root(root, &self.file, install.checkpoint_pin());
+                        self.version.store(Arc::new(version));
+                    }
+                    install.changed |= has_moved || moves_shared;
+                    return Ok(has_moved || moves_shared);
+                }
+                Err(missing) => {
+                    drop(install);
+                    let node = self.nodes.load(&missing.link, &missing.range)?;
+                    held.push(node.to_arc());
+                }
+            }
         }
-        self.node_limit.store(limit, Ordering::Relaxed);
-        install.changed = true;
-        true
     }
 
-    /// Removes the addresses of the nodes that [`Tree::relocate_nodes`] has chosen, so that the
-    /// nodes are written again. A checkpoint calls this before it writes nodes.
-    pub(crate) fn forget_relocated_nodes(&self, root: &Arc<Node>) {
-        let limit = self.node_limit.swap(u64::MAX, Ordering::Relaxed);
-        if limit < u64::MAX {
-            forget_addresses(root, limit);
+    /// Reads the nodes that [`Copies`] needs, so that the lock is rarely released to read one.
+    fn hold_distant(
+        &self,
+        node: &Node,
+        range: &KeyRange,
+        limit: u64,
+        held: &mut Vec<Arc<Node>>,
+    ) -> StorageResult<()> {
+        for (child, child_range) in node.children_with_ranges(range) {
+            if let Some(link) = &child.below
+                && !is_near(link, limit)
+                && held.len() < COPIES_MAX
+            {
+                let below = self.nodes.load(link, &child_range)?.to_arc();
+                held.push(Arc::clone(&below));
+                self.hold_distant(&below, &child_range, limit, held)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the blocks of a node and of all nodes below it end before `limit`.
+fn is_near(link: &NodeLink, limit: u64) -> bool {
+    let place = link.block().place();
+    place.is_some_and(|place| place.blocks_end <= limit)
+}
+
+/// Nodes that a call of [`Tree::relocate_nodes`] replaces.
+const COPIES_MAX: usize = 1000;
+
+/// Copies of nodes that are in no block yet.
+struct Copies {
+    limit: u64,
+    replaced: Vec<Arc<NodeBlock>>,
+}
+
+impl Copies {
+    fn up_to(limit: u64) -> Self {
+        Self {
+            limit,
+            replaced: Vec::new(),
         }
     }
-}
 
-fn ends_after(node: &Node, limit: u64) -> bool {
-    let address = *node.address.lock();
-    address.is_some_and(|address| address.end() > limit)
-}
-
-fn reaches_beyond(node: &Node, limit: u64) -> bool {
-    let mut below = node
-        .children
-        .iter()
-        .filter_map(|child| child.below.as_ref());
-    ends_after(node, limit) || below.any(|node| reaches_beyond(node, limit))
-}
-
-/// Removes the addresses of nodes whose blocks end after `limit`, and those of the nodes above
-/// them, whose blocks contain these addresses. Returns whether it removed the address of `node`.
-fn forget_addresses(node: &Node, limit: u64) -> bool {
-    let mut forget = ends_after(node, limit);
-    for below in node
-        .children
-        .iter()
-        .filter_map(|child| child.below.as_ref())
-    {
-        forget |= forget_addresses(below, limit);
+    /// The copy of a node; `None` if neither the node nor one below it ends after the limit.
+    fn copy(
+        &mut self,
+        node: &Arc<Node>,
+        range: &KeyRange,
+    ) -> Result<Option<Arc<Node>>, MissingNode> {
+        let own = node.block.place();
+        let mut is_copied = own.is_some_and(|place| place.address.end() > self.limit);
+        let mut children = Vec::with_capacity(node.children.len());
+        for (child, child_range) in node.children_with_ranges(range) {
+            let copy = match &child.below {
+                Some(link) => self.copy_below(link, &child_range)?,
+                None => None,
+            };
+            is_copied |= copy.is_some();
+            children.push(match copy {
+                Some(below) => {
+                    let (runs, link) = (child.runs.clone(), NodeLink::to_node(&below));
+                    Child::with_due(child.id, runs, Some(link), child.own_due)
+                }
+                None => Arc::clone(child),
+            });
+        }
+        if !is_copied {
+            return Ok(None);
+        }
+        self.replaced.push(Arc::clone(&node.block));
+        let pivots = node.pivots.clone();
+        Ok(Some(Node::new(
+            node.height,
+            pivots,
+            children,
+            node.memory(),
+        )))
     }
-    if forget {
-        *node.address.lock() = None;
+
+    fn copy_below(
+        &mut self,
+        link: &Arc<NodeLink>,
+        range: &KeyRange,
+    ) -> Result<Option<Arc<Node>>, MissingNode> {
+        if is_near(link, self.limit) || self.replaced.len() >= COPIES_MAX {
+            return Ok(None);
+        }
+        let node = link.require(range)?.to_arc();
+        self.copy(&node, range)
     }
-    forget
 }

@@ -12,21 +12,21 @@
 
 use crate::counters::TreeCounters;
 use crate::install_state::InstallState;
-use crate::lost_part::{LostKind, LostPart};
+use crate::lost_part::{LostKind, LostPart, is_loss};
 use crate::memory::TreeAccount;
-use crate::node::{Key, Node, NodeLoader, OnDamage};
+use crate::node::{Key, Node, NodeReader};
 use crate::payload::Payload;
+use crate::shared_runs::SharedRuns;
 use crate::version::{MemtableSlot, TreeVersion};
 use crate::{PageCache, TreeOptions};
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
-use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use teak_base::{FileId, Lsn, StorageResult, WriteId};
-use teak_block_file::{BlockAddress, BlockFile};
+use teak_block_file::BlockFile;
 use teak_disk::Disk;
 
 /// One index: memtables, and a file of runs below them. All functions may be
@@ -50,17 +50,11 @@ pub struct Tree {
     /// exclusive while a checkpoint captures the space, which then contains no part of them.
     pub(crate) freeing: RwLock<()>,
     pub(crate) install: Mutex<InstallState>,
-    /// Node blocks of the last captured checkpoint. The next checkpoint frees those that its root
-    /// no longer contains.
-    pub(crate) written_nodes: Mutex<HashSet<BlockAddress>>,
+    pub(crate) nodes: NodeReader,
     pub(crate) counters: TreeCounters,
-    /// The next checkpoint writes again the nodes whose blocks end after this offset, and the nodes
-    /// above them.
-    pub(crate) node_limit: AtomicU64,
-    /// What is done with unreadable nodes. They are skipped only in a tree that was opened with
-    /// [`Tree::open_damaged`].
-    on_damage: OnDamage,
-    /// The nodes, and the superblock, that were skipped.
+    /// Whether the tree was opened with [`Tree::open_damaged`].
+    is_for_salvage: bool,
+    /// The superblock and the root, if they were skipped.
     pub(crate) lost: Vec<LostPart>,
 }
 
@@ -91,6 +85,7 @@ impl Tree {
         assert!(options.is_valid(), "the options are valid");
         let payload = Payload {
             root: None,
+            shared_runs: None,
             flushed_lsn: Lsn(0),
             next_child_id: 1,
             options,
@@ -101,8 +96,8 @@ impl Tree {
         Self::from_payload(file, payload, cache)
     }
 
-    /// Opens a tree as of its last checkpoint. Reads the nodes; runs are read
-    /// on use.
+    /// Opens a tree as of its last checkpoint. Reads the root; other nodes and
+    /// runs are read on use.
     ///
     /// # Errors
     /// `Corrupt`, `UnsupportedFormat`, `NotFound`, `Io`.
@@ -135,7 +130,7 @@ impl Tree {
     }
 
     /// Opens a tree whose blocks may be damaged, to be salvaged: an unreadable
-    /// node becomes an empty subtree. If the disk does not read one superblock,
+    /// root becomes an empty one. If the disk does not read one superblock,
     /// or if none of a checkpoint from `generation_min` on is valid, the newest state
     /// that can be read is opened. Writes nothing; checkpoints fail.
     ///
@@ -155,7 +150,7 @@ impl Tree {
             ..LostPart::new(LostKind::Checkpoint, &[], None, cause)
         });
         let lost = lost.into_iter().collect();
-        Self::load(file, payload, cache, OnDamage::Skip, lost)
+        Self::load(file, payload, cache, true, lost)
     }
 
     fn from_payload(
@@ -163,30 +158,35 @@ impl Tree {
         payload: Payload,
         cache: &Arc<PageCache>,
     ) -> StorageResult<Arc<Self>> {
-        Self::load(file, payload, cache, OnDamage::Fail, Vec::new())
+        Self::load(file, payload, cache, false, Vec::new())
     }
 
     fn load(
         file: BlockFile,
         payload: Payload,
         cache: &Arc<PageCache>,
-        on_damage: OnDamage,
+        is_for_salvage: bool,
         mut lost: Vec<LostPart>,
     ) -> StorageResult<Arc<Self>> {
         let options = payload.options;
-        let mut install = InstallState::new(payload.flushed_lsn, payload.next_child_id.max(1));
-        let mut written_nodes = HashSet::new();
+        let next_child_id = payload.next_child_id.max(1);
+        let mut install = InstallState::new(payload.flushed_lsn, next_child_id);
+        let nodes = NodeReader::new(&file, cache, next_child_id);
         let root = match payload.root {
-            Some(address) => {
-                let mut loader = NodeLoader::new(&file, cache, &options, on_damage);
-                let root = loader.load_root(address)?;
-                install.next_child_id = install.next_child_id.max(loader.child_id_max() + 1);
-                lost.extend(loader.take_lost());
-                written_nodes = loader.into_addresses();
-                root
-            }
-            None => Node::empty(install.take_child_id(), &options),
+            Some(address) => match nodes.read_root(address) {
+                Err(error) if is_for_salvage && is_loss(&error) => {
+                    lost.push(LostPart::new(LostKind::Subtree, &[], None, error));
+                    Node::empty(install.take_child_id(), &options, cache.nodes())
+                }
+                read => read?,
+            },
+            None => Node::empty(install.take_child_id(), &options, cache.nodes()),
         };
+        if !is_for_salvage {
+            // For the installation of jobs, which a tree that is salvaged has none of.
+            let shared = SharedRuns::read(&file, payload.shared_runs)?;
+            (install.shared, install.shared_blocks) = shared;
+        }
         let account = TreeAccount::new(cache.memtables(), file.file_id());
         let active = MemtableSlot::new(&account);
         let version = TreeVersion {
@@ -195,6 +195,7 @@ impl Tree {
             flushed: 0,
             root,
             pin: Arc::new(file.pin()),
+            checkpoint_pin: install.checkpoint_pin(),
             awaits_base: false,
         };
         Ok(Arc::new(Self {
@@ -209,10 +210,9 @@ impl Tree {
             account,
             freeing: RwLock::new(()),
             install: Mutex::new(install),
-            written_nodes: Mutex::new(written_nodes),
+            nodes,
             counters: TreeCounters::default(),
-            node_limit: AtomicU64::new(u64::MAX),
-            on_damage,
+            is_for_salvage,
             lost,
         }))
     }
@@ -228,7 +228,7 @@ impl Tree {
     #[inline]
     #[must_use]
     pub fn is_for_salvage(&self) -> bool {
-        self.on_damage == OnDamage::Skip
+        self.is_for_salvage
     }
 
     /// The path of the file.

@@ -3,7 +3,13 @@
 //!
 //! A version is immutable, except that the active memtable grows and runs may be marked as settled.
 //! It is replaced as a whole under the install lock. A reference to a version prevents the reuse of
-//! its blocks.
+//! its blocks:
+//! - Its pin retains everything that was in the file when the version was created.
+//! - Nodes that were in no block then are written by the next checkpoint that captures them, or
+//!   never, because a later version has replaced them. The pin of the first checkpoint that was
+//!   captured after the version was created retains these blocks. It is shared by all versions
+//!   between two captures, and is set before any of the nodes can be evicted. It also retains what
+//!   jobs have published between the version and the capture.
 
 use crate::Memtable;
 use crate::memory::{Charge, TreeAccount};
@@ -45,6 +51,9 @@ impl MemtableSlot {
     }
 }
 
+/// The pin of a checkpoint that is captured later.
+pub(crate) type CheckpointPin = Arc<OnceLock<Arc<Pin>>>;
+
 /// All data that a reader needs.
 #[derive(Debug)]
 pub(crate) struct TreeVersion {
@@ -56,21 +65,35 @@ pub(crate) struct TreeVersion {
     pub(crate) root: Arc<Node>,
     /// Prevents the reuse of the blocks that can be reached from the root.
     pub(crate) pin: Arc<Pin>,
-    /// Whether a bulk load will add older data below this version (see `flush::bulk`). Until then,
-    /// no run of this version is a bottom run.
+    /// Prevents the reuse of the blocks of nodes that were written later.
+    pub(crate) checkpoint_pin: CheckpointPin,
+    /// Whether a bulk load will add older data below this version (see `bulk`). Until then, no data
+    /// of this version may be treated as bottom data.
     pub(crate) awaits_base: bool,
 }
 
 impl TreeVersion {
-    /// The same version with a new pin. The new pin does not retain node blocks that a checkpoint
-    /// has replaced since the old pin was taken. The caller holds the install lock.
-    pub(crate) fn pinned_again(&self, file: &BlockFile) -> Self {
+    /// The same version with another root, or with the same, and new pins. They do not retain
+    /// node blocks that a checkpoint has replaced since the old ones were taken. The caller holds
+    /// the install lock.
+    pub(crate) fn with_root(
+        &self,
+        root: Arc<Node>,
+        file: &BlockFile,
+        checkpoint_pin: CheckpointPin,
+    ) -> Self {
+        // Then all nodes below are in blocks, too.
+        let is_published = root.block.published_place().is_some();
         Self {
             active: Arc::clone(&self.active),
             frozen: self.frozen.clone(),
             flushed: self.flushed,
-            root: Arc::clone(&self.root),
+            root,
             pin: Arc::new(file.pin()),
+            checkpoint_pin: match is_published {
+                true => CheckpointPin::default(),
+                false => checkpoint_pin,
+            },
             awaits_base: self.awaits_base,
         }
     }

@@ -105,6 +105,7 @@ impl Tree {
             flushed: version.flushed,
             root: Arc::clone(&version.root),
             pin: Arc::clone(&version.pin),
+            checkpoint_pin: Arc::clone(&version.checkpoint_pin),
             awaits_base: version.awaits_base,
         }));
         self.generation.fetch_add(1, Ordering::Release);

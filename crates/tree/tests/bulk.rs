@@ -89,7 +89,7 @@ impl Subject {
     /// Freezes the memtable, and runs the jobs that are due.
     fn flush(&self) {
         self.freeze();
-        while let Some(job) = self.tree.next_job() {
+        while let Some(job) = self.tree.next_job().unwrap() {
             job.run(&NOW).unwrap();
         }
     }
@@ -223,7 +223,7 @@ fn a_merge_is_discarded_when_the_base_arrives_first() {
         }
         subject.freeze();
         while merge.is_none()
-            && let Some(job) = subject.tree.next_job()
+            && let Some(job) = subject.tree.next_job().unwrap()
         {
             if job.kind() == JobKind::Consolidate {
                 merge = Some(job);

@@ -33,7 +33,7 @@ fn write_and_flush(tree: &Arc<Tree>, first: u32) {
     }
     assert!(tree.freeze(|| Lsn(u64::from(first + 20))));
     let horizon = Model::new(1).horizon();
-    while let Some(job) = tree.next_job() {
+    while let Some(job) = tree.next_job().unwrap() {
         job.run(&horizon).unwrap();
     }
 }

@@ -186,6 +186,7 @@ fn read_all(tree: &Arc<Tree>, commits: &Commits, history: &History, seed: u64) {
 fn snapshots_stay_consistent_under_concurrent_work() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let cache = Arc::new(PageCache::new(256 * 1024));
+    cache.nodes().set_bytes_max(50_000);
     let path = Path::new("/t.teak");
     let tree = Tree::create(&disk, path, FileId(1), TreeOptions::tiny(), &cache).unwrap();
     let commits = Arc::new(Commits::default());
@@ -218,7 +219,10 @@ fn snapshots_stay_consistent_under_concurrent_work() {
             scope.spawn(move || {
                 while flushing.load(Ordering::SeqCst) {
                     let horizon = commits.horizon();
-                    let job = tree.next_job().or_else(|| tree.next_idle_job(&horizon));
+                    let job = tree
+                        .next_job()
+                        .unwrap()
+                        .or_else(|| tree.next_idle_job(&horizon).unwrap());
                     match job {
                         Some(job) => {
                             job.run(&horizon).unwrap();

@@ -43,10 +43,13 @@ impl Run {
             ..TreeOptions::tiny()
         };
         let disk = FaultDisk::new(seed);
+        let mut subject = Subject::create(Arc::new(disk.clone()), options);
+        // Some runs evict each node as soon as that is possible.
+        subject.limit_nodes([0, u64::MAX, 20_000][(seed / 3) as usize % 3]);
         Self {
             random: Random(seed),
             model: Model::new(KEYS),
-            subject: Subject::create(Arc::new(disk.clone()), options),
+            subject,
             disk,
             in_doubt: None,
             failures: 0,
@@ -70,12 +73,12 @@ impl Run {
         for _ in 0..self.random.below(12) {
             let horizon = self.model.horizon();
             let tree = &self.subject.tree;
-            let job = tree.next_job().or_else(|| tree.next_idle_job(&horizon));
-            if let Some(job) = job
-                && job.run(&horizon).is_err()
-            {
-                self.failures += 1;
-            }
+            let job = tree.next_job().and_then(|job| match job {
+                Some(job) => Ok(Some(job)),
+                None => tree.next_idle_job(&horizon),
+            });
+            let done = job.and_then(|job| job.map(|job| job.run(&horizon)).transpose());
+            self.failures += u64::from(done.is_err());
         }
         if self.random.one_in(3) {
             self.relocate();
@@ -98,9 +101,11 @@ impl Run {
         let horizon = self.model.horizon();
         let tree = &self.subject.tree;
         let limit = self.random.below(tree.file_bytes() as usize) as u64;
-        while let Some(job) = tree.next_relocation(limit) {
-            match job.run(&horizon) {
-                Ok(report) if report.runs_moved + report.runs_written > 0 => {}
+        loop {
+            let job = tree.next_relocation(limit);
+            let done = job.and_then(|job| job.map(|job| job.run(&horizon)).transpose());
+            match done {
+                Ok(Some(report)) if report.runs_moved + report.runs_written > 0 => {}
                 Ok(_) => break,
                 Err(_) => {
                     self.failures += 1;
@@ -108,7 +113,7 @@ impl Run {
                 }
             }
         }
-        tree.relocate_nodes(limit);
+        self.failures += u64::from(tree.relocate_nodes(limit).is_err());
     }
 
     fn compare(&mut self) {
@@ -182,7 +187,7 @@ fn a_full_disk_stops_only_flushes() {
     run.subject.checkpoint().unwrap();
     run.disk.set_capacity(Some(1024));
     run.writes(400);
-    let job = run.subject.tree.next_job().unwrap();
+    let job = run.subject.tree.next_job().unwrap().unwrap();
     assert!(job.run(&run.model.horizon()).is_err());
     assert!(run.subject.checkpoint().is_err());
     run.compare();
@@ -255,6 +260,7 @@ fn damage_is_an_error_and_never_a_wrong_answer() {
             run.subject
                 .tree
                 .next_job()
+                .unwrap()
                 .unwrap()
                 .run(&run.model.horizon())
                 .unwrap();

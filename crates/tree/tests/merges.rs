@@ -185,7 +185,7 @@ fn readers_of_a_queue_pass_a_bounded_number_of_deletes() {
             if subject.tree.memtable_slows_readers() {
                 flush(&subject, &newest());
             }
-            if let Some(job) = subject.tree.next_reader_job(&newest()) {
+            if let Some(job) = subject.tree.next_reader_job(&newest()).unwrap() {
                 job.run(&newest()).unwrap();
             }
         }

@@ -36,13 +36,20 @@ fn options(seed: u64) -> TreeOptions {
     }
 }
 
+/// Some runs evict each node as soon as that is possible, some a part of the nodes, and some none.
+fn node_bytes_max(seed: u64) -> u64 {
+    [0, u64::MAX, 20_000][(seed / 3) as usize % 3]
+}
+
 impl Run {
     fn new(seed: u64, keys: usize) -> Self {
+        let mut subject = Subject::create(Arc::new(MemoryDisk::new()), options(seed));
+        subject.limit_nodes(node_bytes_max(seed));
         Self {
             random: Random(seed),
             keys,
             model: Model::new(keys),
-            subject: Subject::create(Arc::new(MemoryDisk::new()), options(seed)),
+            subject,
             jobs: Vec::new(),
             height_max: 0,
         }
@@ -106,13 +113,15 @@ impl Run {
         if self.jobs.len() < 3 && self.random.one_in(2) {
             let tree = &self.subject.tree;
             let job = match self.random.below(9) {
-                0..2 => tree.next_idle_job(&self.model.horizon()),
-                2 => tree.next_settling_job(&self.model.horizon(), self.model.settled_below()),
+                0..2 => tree.next_idle_job(&self.model.horizon()).unwrap(),
+                2 => tree
+                    .next_settling_job(&self.model.horizon(), self.model.settled_below())
+                    .unwrap(),
                 3..6 => {
                     let limit = self.random.below(tree.file_bytes() as usize);
-                    tree.next_relocation(limit as u64)
+                    tree.next_relocation(limit as u64).unwrap()
                 }
-                _ => tree.next_job(),
+                _ => tree.next_job().unwrap(),
             };
             self.jobs.extend(job);
         } else if !self.jobs.is_empty() {
@@ -131,7 +140,7 @@ impl Run {
     fn relocate_nodes(&mut self) {
         let tree = &self.subject.tree;
         let limit = self.random.below(tree.file_bytes() as usize);
-        tree.relocate_nodes(limit as u64);
+        tree.relocate_nodes(limit as u64).unwrap();
     }
 
     fn reopen(&mut self) {
@@ -186,6 +195,7 @@ impl Run {
         match self.random.below(10) {
             0 => self.subject.freeze(&self.model),
             1..3 => self.claim_or_run(),
+            3 => self.subject.checkpoint().unwrap(),
             _ => random_write(&mut self.random, &mut self.model, &self.subject, self.keys),
         }
     }

@@ -34,8 +34,8 @@ fn fill(random: &mut Random, model: &mut Model, subject: &Subject) {
         subject.freeze(model);
         for _ in 0..random.below(10) {
             let horizon = model.horizon();
-            let idle = || subject.tree.next_idle_job(&horizon);
-            if let Some(job) = subject.tree.next_job().or_else(idle) {
+            let idle = || subject.tree.next_idle_job(&horizon).unwrap();
+            if let Some(job) = subject.tree.next_job().unwrap().or_else(idle) {
                 job.run(&horizon).unwrap();
             }
         }

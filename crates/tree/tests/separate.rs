@@ -452,7 +452,7 @@ fn a_full_disk_leaks_no_values() {
     let used = subject.tree.file_bytes();
     for more in [1 << 10, 50 << 10, 100 << 10, 250 << 10] {
         disk.set_capacity(Some(used + more));
-        let job = subject.tree.next_job().unwrap();
+        let job = subject.tree.next_job().unwrap().unwrap();
         assert!(job.run(&newest()).is_err(), "{more}");
         assert_eq!(get(&subject, 10), Some(value(10, 1, 3000)));
         assert_eq!(get(&subject, 60), Some(value(60, 2, 3000)));
@@ -495,7 +495,13 @@ fn a_damaged_page_that_nobody_needs_stops_no_merge() {
     }
     let active = FirstOnly(WriteStatus::Active(TransactionId(1)), [CommitSequence(1)]);
     subject.tree.freeze(|| Lsn(1));
-    subject.tree.next_job().unwrap().run(&active).unwrap();
+    subject
+        .tree
+        .next_job()
+        .unwrap()
+        .unwrap()
+        .run(&active)
+        .unwrap();
     subject.checkpoint().unwrap();
     let length = subject.disk.open(&subject.path).unwrap().len().unwrap();
     // A bit of a page makes some rows unreadable, not one, and not all.
@@ -515,7 +521,7 @@ fn a_damaged_page_that_nobody_needs_stops_no_merge() {
     subject.open_again();
 
     let aborted = FirstOnly(WriteStatus::Aborted, [CommitSequence(1)]);
-    while let Some(job) = subject.tree.next_idle_job(&aborted) {
+    while let Some(job) = subject.tree.next_idle_job(&aborted).unwrap() {
         job.run(&aborted).unwrap();
     }
     for number in 0..ROWS {

@@ -10,9 +10,9 @@
 
 mod common;
 
-use common::Subject;
 use common::committed::Snapshots;
 use common::settled::{self, SETTLED, SeesAll, count, flush};
+use common::{Random, Subject};
 use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::{CommitSequence, Lsn, Operation, StorageError, TransactionId, WriteId};
@@ -137,7 +137,7 @@ fn versions_of_one_key_stay_together() {
         drop(guard);
         if version % 500 == 0 {
             subject.tree.freeze(|| Lsn(version));
-            while let Some(job) = subject.tree.next_job() {
+            while let Some(job) = subject.tree.next_job().unwrap() {
                 job.run(&every).unwrap();
             }
         }
@@ -242,7 +242,7 @@ fn settled_rows_are_marked_and_not_rewritten() {
     subject.tree.settle(&Active([CommitSequence(1)])).unwrap();
     assert!(subject.tree.write_id_range().is_some());
     let written = subject.tree.statistics().stored_bytes_written;
-    while let Some(job) = subject.tree.next_idle_job(&SETTLED) {
+    while let Some(job) = subject.tree.next_idle_job(&SETTLED).unwrap() {
         assert_eq!(job.kind(), JobKind::Mark);
         job.run(&SETTLED).unwrap();
     }
@@ -303,7 +303,13 @@ fn aborted_runs_are_skipped_and_dropped_unread() {
     let aborted = Second(WriteStatus::Aborted, [CommitSequence(1)]);
     fill(&mut (0..2000).step_by(97));
     subject.tree.freeze(|| Lsn(1));
-    subject.tree.next_job().unwrap().run(&active).unwrap();
+    subject
+        .tree
+        .next_job()
+        .unwrap()
+        .unwrap()
+        .run(&active)
+        .unwrap();
     fill(&mut (0..2000).step_by(89));
     subject.tree.freeze(|| Lsn(2));
 
@@ -333,7 +339,7 @@ fn aborted_runs_are_skipped_and_dropped_unread() {
     drop(cursor);
 
     let written = subject.tree.statistics().stored_bytes_written;
-    while let Some(job) = subject.tree.next_idle_job(&aborted) {
+    while let Some(job) = subject.tree.next_idle_job(&aborted).unwrap() {
         let report = job.run(&aborted).unwrap();
         assert_eq!((report.entries_read, report.runs_written), (0, 0));
     }
@@ -507,7 +513,7 @@ fn old_write_ids_are_settled_one_child_at_a_time() {
         }
         drop(guard);
         subject.tree.freeze(|| Lsn(id + 1));
-        while let Some(job) = subject.tree.next_job() {
+        while let Some(job) = subject.tree.next_job().unwrap() {
             job.run(&below(0, &[])).unwrap();
         }
     }
@@ -516,7 +522,7 @@ fn old_write_ids_are_settled_one_child_at_a_time() {
     let horizon = below(31, &[5, 6]);
     let mut jobs = 0;
     for limit in [WriteId(3), WriteId(31)] {
-        while let Some(job) = subject.tree.next_settling_job(&horizon, limit) {
+        while let Some(job) = subject.tree.next_settling_job(&horizon, limit).unwrap() {
             job.run(&horizon).unwrap();
             jobs += 1;
             assert!(jobs < 10_000, "each job brings the end nearer");
@@ -527,4 +533,59 @@ fn old_write_ids_are_settled_one_child_at_a_time() {
     let all = below(41, &[5, 6]);
     subject.tree.settle(&all).unwrap();
     assert_eq!(count(&subject), 38 * 40);
+}
+
+/// Children share the runs that a split has divided between them.
+#[test]
+fn old_write_ids_are_settled_in_shared_runs() {
+    for seed in 0..30 {
+        let mut random = Random(seed);
+        let mut subject = subject();
+        let mut jobs = Vec::new();
+        for id in 1..=100 {
+            let guard = subject.tree.write_guard();
+            for _ in 0..30 {
+                let key = key(random.below(3000));
+                guard.insert(WriteId(id), Operation::Put, &key, b"a value of some bytes");
+            }
+            drop(guard);
+            subject.tree.freeze(|| Lsn(id));
+            // Children get runs while they are flushed, and are split with these.
+            let none_settled = Below(WriteId(0), Vec::new(), [CommitSequence(1)]);
+            for _ in 0..8 {
+                if jobs.len() < 3 && random.one_in(2) {
+                    jobs.extend(subject.tree.next_job().unwrap());
+                } else if let Some(number) = random.below(jobs.len() + 1).checked_sub(1) {
+                    jobs.remove(number).run(&none_settled).unwrap();
+                }
+            }
+            if random.one_in(10) {
+                jobs.clear();
+                settle_before(&mut subject, WriteId(id), &mut random);
+            }
+        }
+    }
+}
+
+/// Settles older ids in all runs. Memtables have none.
+fn settle_before(subject: &mut Subject, end: WriteId, random: &mut Random) {
+    let settled = Below(end, Vec::new(), [CommitSequence(1)]);
+    while let Some(job) = subject.tree.next_memtable_job() {
+        job.run(&settled).unwrap();
+    }
+    let mut jobs = 0;
+    while let Some(job) = subject.tree.next_settling_job(&settled, end).unwrap() {
+        job.run(&settled).unwrap();
+        jobs += 1;
+        assert!(jobs < 10_000, "each job brings the end nearer");
+        if random.one_in(10) {
+            subject.checkpoint().unwrap();
+            subject.open_again();
+        }
+    }
+    let oldest = subject.tree.write_id_range().map(|(oldest, _)| oldest);
+    assert!(
+        oldest.is_none_or(|oldest| oldest >= end),
+        "{oldest:?} is before {end:?}"
+    );
 }

@@ -2,8 +2,8 @@
 //!
 //! Memtables get two fifths of the budget, each flusher thread gets up to 4 MiB, the log gets its
 //! buffers. All other memory is measured (`memory_use`), and the page cache gets what is left.
-//! Locks are limited to an eighth of the budget, or to a configured size. All sorts together get a
-//! quarter, but each one at least 1 MiB.
+//! Nodes are limited to an eighth of the budget, and locks to an eighth, or to a configured size.
+//! All sorts together get a quarter, but each one at least 1 MiB.
 
 use super::memory_use::MemoryUse;
 use super::pacer::Pacer;
@@ -20,6 +20,9 @@ const DEBT_BYTES_MIN: u64 = 256 * MIB;
 
 /// The page cache keeps one part in this many of the budget, whatever else needs memory.
 const PAGE_CACHE_SHARE_MIN: u64 = 16;
+
+/// Nodes of open trees may use one part in this many of the budget.
+const NODE_SHARE: u64 = 8;
 
 /// Maximum memory of one sort, in bytes.
 const SORT_BYTES_MAX: u64 = 256 * MIB;
@@ -41,6 +44,8 @@ pub(crate) struct Budget {
     /// Smallest memtable that is frozen to free memory, in bytes. Smaller ones are frozen if the
     /// quota is small, or active memtables use most of it.
     pub memtable_bytes_min: u64,
+    /// Configured limit for nodes; `None`: a share of the total.
+    node_bytes_max: Option<u64>,
     /// Bytes of frozen memtables whose flushes fail.
     unflushable: AtomicU64,
     /// Configured limit for locks; zero: a share of the total.
@@ -50,7 +55,12 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    pub(crate) fn new(total: u64, threads: usize, memtable_bytes_min: u64) -> Self {
+    pub(crate) fn new(
+        total: u64,
+        threads: usize,
+        memtable_bytes_min: u64,
+        node_bytes_max: Option<u64>,
+    ) -> Self {
         let budget = Self {
             total: AtomicU64::new(0),
             memtable_quota: AtomicU64::new(0),
@@ -59,6 +69,7 @@ impl Budget {
             sorts: AtomicU64::new(0),
             threads: threads.max(1) as u64,
             memtable_bytes_min,
+            node_bytes_max,
             unflushable: AtomicU64::new(0),
             lock_bytes: AtomicU64::new(0),
             memtable_pacer: Pacer::default(),
@@ -176,6 +187,11 @@ impl Budget {
         (self.memtable_quota() * 4).max(DEBT_BYTES_MIN)
     }
 
+    /// Memory of nodes above which nodes that can be read again are evicted, in bytes.
+    pub(crate) fn node_bytes_max(&self) -> u64 {
+        self.node_bytes_max.unwrap_or(self.total() / NODE_SHARE)
+    }
+
     /// The limit of memory for row and range locks, in bytes.
     pub(crate) fn lock_bytes(&self) -> u64 {
         match self.lock_bytes.load(Ordering::Acquire) {
@@ -209,7 +225,7 @@ mod tests {
     use super::*;
 
     fn shares(total: u64) -> (Budget, u64) {
-        let budget = Budget::new(total, 2, MIB);
+        let budget = Budget::new(total, 2, MIB, None);
         let pages = budget.page_cache_bytes();
         (budget, pages)
     }

@@ -91,29 +91,43 @@ pub(super) enum Prefer {
     Runs,
 }
 
-/// Claims a job of an index that has frozen memtables: of any kind, or only the
-/// flush of a memtable if a merge of its runs has failed recently.
-fn claim_any(index: &Index, now: Instant) -> Option<FlushJob> {
-    match index.attempts(WorkKind::Runs).may_try(now) {
-        true => index.tree.next_job(),
-        false => index.tree.next_memtable_job(),
-    }
-}
-
-/// Claims a job of an index that moves runs down.
-fn claim_runs(index: &Index) -> Option<FlushJob> {
-    let job = index.tree.next_job()?;
-    if job.kind() != JobKind::Memtable {
-        return Some(job);
-    }
-    // While its memtable is claimed, the tree offers its runs.
-    let memtable = job;
-    let job = index.tree.next_job();
-    drop(memtable);
-    job
-}
-
 impl FlushContext<'_> {
+    /// Claims a job of an index that has frozen memtables: of any kind, or only the
+    /// flush of a memtable if a merge of its runs has failed recently.
+    fn claim_any(&self, index: &Arc<Index>, now: Instant) -> Option<FlushJob> {
+        let mut job = None;
+        if index.attempts(WorkKind::Runs).may_try(now) {
+            job = self.found(index, index.tree.next_job());
+        }
+        job.or_else(|| index.tree.next_memtable_job())
+    }
+
+    /// Claims a job of an index that moves runs down.
+    fn claim_runs(&self, index: &Arc<Index>) -> Option<FlushJob> {
+        let job = self.found(index, index.tree.next_job())?;
+        if job.kind() != JobKind::Memtable {
+            return Some(job);
+        }
+        // While its memtable is claimed, the tree offers its runs.
+        let memtable = job;
+        let job = self.found(index, index.tree.next_job());
+        drop(memtable);
+        job
+    }
+
+    /// The job that planning has found. If it could not read a node, merges of the index have
+    /// failed.
+    pub(super) fn found(
+        &self,
+        index: &Arc<Index>,
+        job: StorageResult<Option<FlushJob>>,
+    ) -> Option<FlushJob> {
+        job.unwrap_or_else(|error| {
+            self.failed(index, WorkKind::Runs, &error);
+            None
+        })
+    }
+
     /// The memory of all memtables.
     pub(crate) fn memtables(&self) -> &MemtableMemory {
         self.cache.memtables()
@@ -159,8 +173,8 @@ impl FlushContext<'_> {
             let is_possible = !index.is_dropped() && index.attempts(kind).may_try(now);
             let job = match kind {
                 _ if !is_possible => None,
-                WorkKind::Memtables => claim_any(&index, now),
-                WorkKind::Runs => claim_runs(&index),
+                WorkKind::Memtables => self.claim_any(&index, now),
+                WorkKind::Runs => self.claim_runs(&index),
             };
             if let Some(job) = job {
                 return Some((index, job));
@@ -189,7 +203,7 @@ impl FlushContext<'_> {
                 continue;
             }
             let job = index.tree.next_reader_job(&self.transactions.horizon());
-            found = job.map(|job| (index, job));
+            found = self.found(&index, job).map(|job| (index, job));
         }
         found
     }
@@ -431,8 +445,11 @@ impl FlushContext<'_> {
             self.freeze(&index);
             loop {
                 let horizon = self.transactions.horizon();
-                let job = index.tree.next_job();
-                match job.or_else(|| index.tree.next_idle_job(&horizon)) {
+                let job = match index.tree.next_job()? {
+                    Some(job) => Some(job),
+                    None => index.tree.next_idle_job(&horizon)?,
+                };
+                match job {
                     Some(job) => self.run_job(&index, job)?,
                     None if index.tree.frozen_memtables() > 0 && self.signals.has_threads() => {
                         self.signals.wait_for_space(POLL_PERIOD);

@@ -52,7 +52,8 @@ impl IdleCompaction {
                 continue;
             }
             let horizon = context.transactions.horizon();
-            if let Some(job) = index.tree.next_idle_job(&horizon) {
+            let job = index.tree.next_idle_job(&horizon);
+            if let Some(job) = context.found(&index, job) {
                 return Some((index, job));
             }
             // If the tree is not fully merged, running jobs may lead to more work.
@@ -75,7 +76,8 @@ impl IdleCompaction {
                     context.freeze(&index);
                 }
                 let horizon = context.transactions.horizon();
-                if let Some(job) = index.tree.next_idle_job(&horizon) {
+                let job = index.tree.next_idle_job(&horizon);
+                if let Some(job) = context.found(&index, job) {
                     return Some((index, job));
                 }
             }

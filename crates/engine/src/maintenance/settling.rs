@@ -243,7 +243,8 @@ impl Settling<'_> {
         let horizon = self.flush.transactions.horizon();
         while let Some(index) = state.indexes.last().cloned() {
             let may_try = index.may_try(Instant::now());
-            let job = may_try.then(|| index.tree.next_settling_job(&horizon, state.goal));
+            let find = || index.tree.next_settling_job(&horizon, state.goal);
+            let job = may_try.then(|| self.flush.found(&index, find()));
             let Some(job) = job.flatten() else {
                 self.leave(state, &index, limits);
                 state.indexes.pop();

@@ -179,7 +179,9 @@ impl FlushContext<'_> {
         let end = index.tree.file_bytes();
         while end.saturating_sub(limit) >= GAIN_BYTES_MIN {
             let runs = self.relocate(index, limit, pace, may_continue)?;
-            match (runs, index.tree.relocate_nodes(limit)) {
+            let nodes = index.tree.relocate_nodes(limit);
+            let nodes = nodes.inspect_err(|error| self.messages.report_damage(index, error))?;
+            match (runs, nodes) {
                 (true, _) => return Ok(Moved::Runs),
                 (false, true) => return Ok(Moved::Nodes),
                 (false, false) => limit += (end - limit) / 2,
@@ -200,13 +202,16 @@ impl FlushContext<'_> {
         let mut round = 0;
         let mut progress = false;
         while round < ROUND_BYTES_MAX && may_continue() && !pace.is_used_up() {
-            let Some(job) = index.tree.next_relocation(limit) else {
-                break;
-            };
             // The failure is not recorded as one of flushing, because writers do not wait for
             // moves.
-            let report = match self.run_unrecorded_job(index, job) {
-                Ok(report) => report,
+            let job = index.tree.next_relocation(limit);
+            let done = job.and_then(|job| {
+                job.map(|job| self.run_unrecorded_job(index, job))
+                    .transpose()
+            });
+            let report = match done {
+                Ok(Some(report)) => report,
+                Ok(None) => break,
                 Err(error) => {
                     if error.is_no_space() {
                         index.tree.give_back_tail();
@@ -267,7 +272,7 @@ impl FlushContext<'_> {
         for index in self.written.live() {
             let limit = index.tree.file_bytes() * thousandths / 1000;
             self.relocate(&index, limit, &mut Pace::unlimited(), &|| true)?;
-            index.tree.relocate_nodes(limit);
+            index.tree.relocate_nodes(limit)?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@
 mod flushing;
 mod workers;
 
-use self::flushing::Flushing;
+use self::flushing::{Flushing, job_of};
 use self::workers::{Action, ReplayEntry, Workers};
 use super::id_parts::FoundParts;
 use crate::catalogue::{Catalogue, PreparedEntry, UNNAMED_IDS_MAX};
@@ -386,7 +386,7 @@ impl Replay {
     fn flush(&self, index: &Arc<Index>) -> StorageResult<bool> {
         let horizon = self.transactions.horizon();
         while index.tree.frozen_memtables() > 0 {
-            let Some(job) = index.tree.next_job() else {
+            let Some(job) = job_of(index) else {
                 break;
             };
             match job.run(&horizon) {

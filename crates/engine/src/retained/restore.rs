@@ -331,10 +331,17 @@ fn flush_frozen(core: &EngineCore, index: &Index) -> StorageResult<()> {
     while index.tree.frozen_memtables() > 0 {
         let job = match merges {
             true => index.tree.next_job(),
-            false => index.tree.next_memtable_job(),
+            false => Ok(index.tree.next_memtable_job()),
         };
-        let Some(job) = job else {
-            break;
+        let job = match job {
+            Ok(Some(job)) => job,
+            Ok(None) => break,
+            Err(error) if error.is_corrupt() => {
+                core.messages.report_damage(index, &error);
+                merges = false;
+                continue;
+            }
+            Err(error) => return Err(error),
         };
         let kind = job.kind();
         if let Err(error) = job.run(&horizon) {

@@ -40,6 +40,14 @@ impl<V: Visibility> TreeCursor<V> {
             .map_or(0, |version| version.active.memtable.insertions())
     }
 
+    /// Opens the sources of a path. After an error the cursor has no sources, so that the next seek
+    /// reads the path again.
+    fn open_path(&mut self, path: StorageResult<LeafPath>) -> StorageResult<()> {
+        self.sources.clear();
+        self.open(&path?);
+        Ok(())
+    }
+
     /// Opens the sources of a path.
     fn open(&mut self, path: &LeafPath) {
         let Some(version) = self.version.clone() else {
@@ -112,8 +120,8 @@ impl<V: Visibility> TreeCursor<V> {
                 return Ok(false);
             };
             if self.sources.is_empty() || !self.range.contains(&from) {
-                let path = LeafPath::to_key(&version.root, &from);
-                self.open(&path);
+                let path = LeafPath::to_key(&version.root, &from, &self.tree.nodes);
+                self.open_path(path)?;
             }
             self.refresh_memtable_layers();
             self.direction = Direction::Forward;
@@ -158,11 +166,12 @@ impl<V: Visibility> TreeCursor<V> {
                     None => self.range.upper.is_none(),
                 };
             if !is_open {
+                let (root, nodes) = (&version.root, &self.tree.nodes);
                 let path = match &before {
-                    Some(before) => LeafPath::before(&version.root, before),
-                    None => LeafPath::to_last(&version.root),
+                    Some(before) => LeafPath::before(root, before, nodes),
+                    None => LeafPath::to_last(root, nodes),
                 };
-                self.open(&path);
+                self.open_path(path)?;
             }
             self.refresh_memtable_layers();
             self.direction = Direction::Backward;

@@ -16,7 +16,7 @@ use super::divide::divide_at;
 use super::output::{RunOutput, Sink, Written};
 use crate::StoredValue;
 use crate::merge::{MergeLevel, MergeSink};
-use crate::node::{Child, ChildId, Depth, Editor, Key, RunRef, separator};
+use crate::node::{Child, ChildId, Depth, EditBase, Editor, Key, RunRef, separator};
 use crate::tree::Tree;
 use crate::version::TreeVersion;
 use std::sync::Arc;
@@ -58,6 +58,7 @@ impl Tree {
             flushed: version.flushed,
             root: Arc::clone(&version.root),
             pin: Arc::clone(&version.pin),
+            checkpoint_pin: Arc::clone(&version.checkpoint_pin),
             awaits_base: true,
         }));
     }
@@ -139,33 +140,33 @@ impl BulkLoad<'_> {
         assert!(version.awaits_base, "a tree has at most one base");
         let mut root = Arc::clone(&version.root);
         if !runs.is_empty() {
-            let mut editor = Editor::new(
-                root,
-                &options,
-                &install.claimed,
-                // The load has claimed no child, and no child has this id.
-                ChildId::ROOT,
-                &mut install.next_child_id,
-            );
-            editor.change(&[], Depth::Leaf, &mut |editor, leaf, range| {
+            let base = EditBase {
+                options: &options,
+                shared: &install.shared,
+                claimed: &install.claimed,
+            };
+            // No job's child.
+            let own = ChildId::ROOT;
+            let mut editor = Editor::new(root, base, own, &mut install.next_child_id);
+            let edited = editor.change(&[], Depth::Leaf, &mut |editor, leaf, range| {
                 let mut all: Vec<RunRef> = leaf.runs.clone();
                 all.extend(runs.iter().cloned());
                 let leaf = Child::new(leaf.id, all, None, editor.options());
                 divide_at(editor, &leaf, range, &cuts)
             });
             editor.release_own();
-            root = editor.finish().0;
+            let Ok(edited) = edited.and_then(|()| editor.finish()) else {
+                unreachable!("a tree that waits for its base has one node, which is in memory")
+            };
+            install.set_references(&edited.references);
+            install.add_dropped(edited.dropped);
+            root = edited.root;
         }
         tree.file.publish(written.blocks, &[]);
         install.changed = true;
-        tree.version.store(Arc::new(TreeVersion {
-            active: Arc::clone(&version.active),
-            frozen: version.frozen.clone(),
-            flushed: version.flushed,
-            root,
-            pin: Arc::new(tree.file.pin()),
-            awaits_base: false,
-        }));
+        let mut new = version.with_root(root, &tree.file, install.checkpoint_pin());
+        new.awaits_base = false;
+        tree.version.store(Arc::new(new));
         Ok(())
     }
 }

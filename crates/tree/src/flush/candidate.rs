@@ -9,7 +9,6 @@ pub(super) struct Candidate {
     pub(super) child: Arc<Child>,
     pub(super) range: KeyRange,
     pub(super) kind: JobKind,
-    pub(super) due: f64,
 }
 
 /// A child that was chosen for a reason other than a due job.
@@ -18,6 +17,5 @@ pub(super) fn candidate(child: &Arc<Child>, range: KeyRange, kind: JobKind) -> C
         child: Arc::clone(child),
         range,
         kind,
-        due: child.own_due.min(0.99),
     }
 }

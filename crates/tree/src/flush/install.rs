@@ -5,14 +5,17 @@ use super::divide::{divide_at, divide_at_gaps};
 use super::output::Written;
 use super::partition::Part;
 use super::separate::unreferenced_values;
+use crate::install_state::InstallState;
 use crate::memory::Phase;
 use crate::merge::MergeLevel;
-use crate::node::{Child, ChildId, Depth, Editor, Key, RunHandle, RunRef};
+use crate::node::{
+    Child, ChildId, Depth, EditBase, EditStop, Edited, Editor, Key, Node, RunHandle, RunId, RunRef,
+};
 use crate::version::{MemtableSlot, TreeVersion};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
-use teak_base::StorageResult;
+use teak_base::{StorageError, StorageResult};
 use teak_block_file::BlockAddress;
 
 /// Separate values that are freed in one step. Readers and writers that pin or allocate space wait
@@ -60,108 +63,149 @@ impl JobOutcome {
     }
 }
 
+/// What an installation reads before it takes the lock.
+struct Released {
+    addresses: Addresses,
+    /// The blocks of separate values without an entry.
+    values: Vec<BlockAddress>,
+}
+
 impl JobContext<'_> {
     /// Makes the outcome part of the current version and releases the claim.
     ///
     /// # Errors
-    /// Errors of reading the index blocks of consumed runs, and their pages that refer to separate
-    /// values. The tree is then unchanged.
-    pub(super) fn install(&self, outcome: JobOutcome) -> StorageResult<()> {
-        // This reads blocks, so it is done before the lock is taken.
-        let addresses = consumed_addresses(&outcome)?;
-        let values =
-            unreferenced_values(&self.tree.file, outcome.released(), &outcome.written.copied)?;
-        let JobOutcome {
-            written,
-            parts,
-            parent,
-            consumed,
-            replacements,
-            cuts,
-            flushed,
-            relocated,
-        } = outcome;
+    /// Errors of reading nodes, the index blocks of consumed runs, and their pages that refer to
+    /// separate values. The tree is then unchanged.
+    pub(super) fn install(&self, mut outcome: JobOutcome) -> StorageResult<()> {
+        // Before the lock is taken, because this reads blocks.
+        let copied = &outcome.written.copied;
+        let released = Released {
+            addresses: consumed_addresses(&outcome)?,
+            values: unreferenced_values(&self.tree.file, outcome.released(), copied)?,
+        };
         let tree = self.tree;
-        // Until all blocks are freed.
-        let _no_capture = tree.freeing.read();
-        let since = Instant::now();
-        let mut install = tree.install.lock();
-        tree.cache.lock_times().freezes.record_since(since);
-        let state = &mut *install;
-        self.claim.release(state);
-        let version = tree.version.load_full();
-        if consumed.is_some() && version.awaits_base != self.version.awaits_base {
-            // The base was installed while the job ran, which divided the child. The child's runs
-            // are still in the tree, so the result is discarded.
-            return Ok(());
+        // They are not evicted before the end.
+        let mut held: Vec<Arc<Node>> = Vec::new();
+        loop {
+            // Until all blocks are freed.
+            let no_capture = tree.freeing.read();
+            let since = Instant::now();
+            let mut install = tree.install.lock();
+            tree.cache.lock_times().freezes.record_since(since);
+            // Retains the blocks of its nodes while one of them is read.
+            let version = tree.version.load_full();
+            match self.try_install(&mut install, &version, &mut outcome, &released) {
+                Ok(is_installed) => {
+                    drop(install);
+                    // No entry of the new version refers to them, so the lock is not needed.
+                    let values = released.values.chunks(VALUES_PER_BATCH);
+                    for batch in values.filter(|_| is_installed) {
+                        tree.file.publish(Vec::new(), batch);
+                    }
+                    return Ok(());
+                }
+                Err(EditStop::Damaged(reason)) => {
+                    return Err(StorageError::corrupt(tree.path(), 0, reason));
+                }
+                Err(EditStop::Missing(missing)) => {
+                    drop(install);
+                    drop(no_capture);
+                    let node = tree.nodes.load(&missing.link, &missing.range)?;
+                    held.push(node.to_arc());
+                }
+            }
         }
-        let mut editor = Editor::new(
-            Arc::clone(&version.root),
-            &self.options,
-            &state.claimed,
-            self.claim.id(),
-            &mut state.next_child_id,
-        );
-        if let Some(target) = &consumed {
-            consume(&mut editor, target, &replacements, &cuts);
+    }
+
+    /// Returns whether the result is installed; otherwise it is discarded. Without an effect if a
+    /// node is missing.
+    fn try_install(
+        &self,
+        install: &mut InstallState,
+        version: &TreeVersion,
+        outcome: &mut JobOutcome,
+        released: &Released,
+    ) -> Result<bool, EditStop> {
+        let tree = self.tree;
+        if outcome.consumed.is_some() && version.awaits_base != self.version.awaits_base {
+            // The base was installed during the job, and divided the child. The tree is
+            // complete without the result.
+            self.claim.release(install);
+            return Ok(false);
         }
-        if let Some((target, runs)) = &relocated {
-            replace(&mut editor, target, runs);
-        }
-        // Each part is placed in front of the existing runs, so the oldest must be placed first.
-        for part in parts.iter().rev() {
-            place(&mut editor, part, parent);
-        }
-        editor.release_own();
-        if let Some(target) = &consumed
-            && !version.awaits_base
-        {
-            // Splits the leaf, or drops it, if that has become necessary. Other jobs did not do
-            // this while the leaf was claimed.
-            let lower = &target.range.lower;
-            editor.change(lower, Depth::Leaf, &mut |editor, leaf, range| {
-                divide_at_gaps(editor, Arc::clone(leaf), range)
-            });
-        }
-        let (root, freed) = editor.finish();
+        let edited = self.edit(install, version, outcome)?;
+        self.claim.release(install);
+        let freed = freed_addresses(&edited.freed, &released.addresses);
         tree.file
-            .publish(written.blocks, &freed_addresses(&freed, &addresses));
-        let mut frozen = version.frozen.clone();
-        if let Some(slot) = &flushed {
-            let oldest = frozen.pop();
+            .publish(std::mem::take(&mut outcome.written.blocks), &freed);
+        install.set_references(&edited.references);
+        install.add_dropped(edited.dropped);
+        let mut new = version.with_root(edited.root, &tree.file, install.checkpoint_pin());
+        if let Some(slot) = &outcome.flushed {
+            let oldest = new.frozen.pop();
             assert!(
                 oldest.is_some_and(|oldest| Arc::ptr_eq(&oldest, slot)),
                 "memtables are flushed oldest first"
             );
             if let Some(boundary) = slot.boundary.get() {
-                state.flushed_lsn = state.flushed_lsn.max(*boundary);
+                install.flushed_lsn = install.flushed_lsn.max(*boundary);
             }
             let write_ids = slot.memtable.write_id_range();
-            state.add_undurable(slot.first_lsn(), write_ids.map(|(oldest, _)| oldest));
+            install.add_undurable(slot.first_lsn(), write_ids.map(|(oldest, _)| oldest));
             slot.memtable.enter(Phase::Retired);
+            new.flushed += 1;
         }
-        state.changed = true;
-        let new = Arc::new(TreeVersion {
-            active: Arc::clone(&version.active),
-            frozen,
-            flushed: version.flushed + u64::from(flushed.is_some()),
-            root,
-            pin: Arc::new(tree.file.pin()),
-            awaits_base: version.awaits_base,
-        });
-        tree.version.store(new);
-        drop(install);
-        // No entry of the new version refers to them, so the lock is not needed.
-        for batch in values.chunks(VALUES_PER_BATCH) {
-            tree.file.publish(Vec::new(), batch);
+        install.changed = true;
+        tree.version.store(Arc::new(new));
+        Ok(true)
+    }
+
+    fn edit(
+        &self,
+        install: &mut InstallState,
+        version: &TreeVersion,
+        outcome: &JobOutcome,
+    ) -> Result<Edited, EditStop> {
+        let base = EditBase {
+            options: &self.options,
+            shared: &install.shared,
+            claimed: &install.claimed,
+        };
+        let root = Arc::clone(&version.root);
+        let own = self.claim.id();
+        let mut editor = Editor::new(root, base, own, &mut install.next_child_id);
+        if let Some(target) = &outcome.consumed {
+            consume(&mut editor, target, &outcome.replacements, &outcome.cuts)?;
         }
-        Ok(())
+        if let Some((target, runs)) = &outcome.relocated {
+            replace(&mut editor, target, runs)?;
+        }
+        // Each part is placed in front of the existing runs, so the oldest must be placed first.
+        for part in outcome.parts.iter().rev() {
+            place(&mut editor, part, outcome.parent)?;
+        }
+        editor.release_own();
+        if let Some(target) = &outcome.consumed
+            && !version.awaits_base
+        {
+            // Splits or drops the child now. Other jobs could not do this while it was claimed.
+            let (lower, depth) = (&target.range.lower, Depth::Child(target.id));
+            editor.change(lower, depth, &mut |editor, child, range| {
+                divide_at_gaps(editor, Arc::clone(child), range)
+            })?;
+        }
+        editor.finish()
     }
 }
 
 /// Removes the consumed runs from their child, and inserts the replacements at the position of the
 /// newest consumed run.
-fn consume(editor: &mut Editor<'_>, target: &Target, replacements: &[RunRef], cuts: &[Key]) {
+fn consume(
+    editor: &mut Editor<'_>,
+    target: &Target,
+    replacements: &[RunRef],
+    cuts: &[Key],
+) -> Result<(), EditStop> {
     let depth = Depth::Child(target.id);
     editor.change(&target.range.lower, depth, &mut |editor, child, range| {
         let is_consumed = |run: &RunRef| target.runs.iter().any(|c| c.is_same_run(run));
@@ -177,27 +221,36 @@ fn consume(editor: &mut Editor<'_>, target: &Target, replacements: &[RunRef], cu
         } else {
             divide_at(editor, &child, range, cuts)
         }
-    });
+    })
 }
 
 /// Replaces runs of a child by their copies, at the same positions among its runs.
-fn replace(editor: &mut Editor<'_>, target: &Target, relocated: &[Relocated]) {
+fn replace(
+    editor: &mut Editor<'_>,
+    target: &Target,
+    relocated: &[Relocated],
+) -> Result<(), EditStop> {
     let depth = Depth::Child(target.id);
+    let mut replaced = 0;
     editor.change(&target.range.lower, depth, &mut |editor, child, range| {
         let mut runs = child.runs.clone();
         for moved in relocated {
             let place = runs.iter_mut().find(|run| run.is_same_run(&moved.old));
-            let Some(place) = place else {
-                unreachable!("a claimed child keeps its runs");
-            };
-            *place = moved.new.clone();
+            if let Some(place) = place {
+                *place = moved.new.clone();
+                replaced += 1;
+            }
         }
         let child = Child::new(child.id, runs, child.below.clone(), editor.options());
         vec![(range.lower.clone(), child)]
-    });
+    })?;
+    match replaced == relocated.len() {
+        true => Ok(()),
+        false => Err(EditStop::Damaged("a claimed child has lost a run")),
+    }
 }
 
-fn place(editor: &mut Editor<'_>, part: &Part, parent: ChildId) {
+fn place(editor: &mut Editor<'_>, part: &Part, parent: ChildId) -> Result<(), EditStop> {
     match part.level {
         MergeLevel::Bottom => editor.add_run(&part.run, Depth::Leaf, &divide_at_gaps),
         MergeLevel::Upper => {
@@ -208,21 +261,21 @@ fn place(editor: &mut Editor<'_>, part: &Part, parent: ChildId) {
             };
             editor.add_run(&part.run, depth, &|_, child, range| {
                 vec![(range.lower.clone(), child)]
-            });
+            })
         }
     }
 }
 
-type Addresses = HashMap<*const RunHandle, Vec<BlockAddress>>;
+type Addresses = HashMap<RunId, Vec<BlockAddress>>;
 
 /// The blocks to free for each run that may lose its last reference in the installation.
 fn consumed_addresses(outcome: &JobOutcome) -> StorageResult<Addresses> {
     let mut addresses = Addresses::new();
     for run in outcome.released() {
-        addresses.insert(Arc::as_ptr(&run.handle), run.handle.run.addresses()?);
+        addresses.insert(run.handle.id(), run.handle.run.addresses()?);
     }
     for moved in outcome.relocated.iter().flat_map(|(_, runs)| runs) {
-        addresses.insert(Arc::as_ptr(&moved.old.handle), moved.freed.clone());
+        addresses.insert(moved.old.handle.id(), moved.freed.clone());
     }
     Ok(addresses)
 }
@@ -230,8 +283,8 @@ fn consumed_addresses(outcome: &JobOutcome) -> StorageResult<Addresses> {
 fn freed_addresses(freed: &[Arc<RunHandle>], addresses: &Addresses) -> Vec<BlockAddress> {
     let mut blocks = Vec::new();
     for handle in freed {
-        let found = addresses.get(&Arc::as_ptr(handle));
-        // Only consumed and relocated runs can lose their last reference in an installation.
+        let found = addresses.get(&handle.id());
+        // An installation removes last references only of consumed runs.
         debug_assert!(found.is_some(), "an installation frees what it consumed");
         blocks.extend(found.into_iter().flatten().copied());
     }

@@ -138,9 +138,15 @@ impl Tree {
     /// # Errors
     /// As [`FlushJob::run`].
     pub fn settle(self: &Arc<Self>, horizon: &dyn Horizon) -> StorageResult<()> {
-        while let Some(job) = self.next_job().or_else(|| self.next_idle_job(horizon)) {
-            job.run(horizon)?;
+        loop {
+            let job = match self.next_job()? {
+                Some(job) => Some(job),
+                None => self.next_idle_job(horizon)?,
+            };
+            match job {
+                Some(job) => job.run(horizon)?,
+                None => return Ok(()),
+            };
         }
-        Ok(())
     }
 }

@@ -123,8 +123,12 @@ impl<'a> RunOutput<'a> {
         written.stored_bytes += blocks.iter().map(WrittenBlocks::bytes).sum::<u64>();
         written.copied.extend(copied);
         written.blocks.extend(blocks);
+        let number = match description.index {
+            Some(_) => 0,
+            None => self.tree.install.lock().take_child_id().0,
+        };
         let run = Run::open(&self.tree.file, &self.tree.cache, description);
-        let handle = RunHandle::new(run, self.form, false);
+        let handle = RunHandle::new(run, self.form, false, number);
         self.finished.push(RunRef::whole(Arc::new(handle)));
     }
 }

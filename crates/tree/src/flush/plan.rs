@@ -6,6 +6,7 @@ use super::context::Target;
 use super::job::{FlushJob, Work};
 use super::layers::Layers;
 use super::report::JobKind;
+use super::search::{Found, Priority, Search, find_max};
 use super::settling::{find_older, find_unsettled};
 use super::tier::cheapest_runs;
 use crate::TreeOptions;
@@ -17,8 +18,8 @@ use crate::tree::Tree;
 use crate::version::TreeVersion;
 use std::collections::HashSet;
 use std::sync::Arc;
-use teak_base::WriteId;
 use teak_base::visibility::Horizon;
+use teak_base::{StorageResult, WriteId};
 
 /// The backlog of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -40,38 +41,41 @@ pub struct TreeBacklog {
     pub run_load: f64,
 }
 
+/// Finds an unclaimed child below a root.
+type Finder<'a> = &'a dyn Fn(&Node, &HashSet<ChildId>, &Search) -> Found<Candidate>;
+
 impl Tree {
     /// Claims the most urgent work that is due: the oldest frozen memtable, otherwise a child.
     /// While a child of the root has twice as many runs as make it due, due children come first.
     /// Jobs that are claimed at the same time work on disjoint parts of the tree and may run in
     /// parallel.
-    pub fn next_job(self: &Arc<Self>) -> Option<FlushJob> {
+    ///
+    /// # Errors
+    /// Errors of reading nodes, if no job is due elsewhere.
+    pub fn next_job(self: &Arc<Self>) -> StorageResult<Option<FlushJob>> {
         let options = self.options();
-        let mut install = self.install.lock();
-        let version = self.version.load_full();
-        if version.awaits_base {
-            let layers = layers_of(&version, &options);
-            if layer_load(&layers, &options) >= RUN_LOAD_MAX
-                && let Some(job) = self.layer_job(&mut install, &version, &layers)
-            {
-                return Some(job);
+        self.search(Search::default(), |install, version, search| {
+            if version.awaits_base {
+                let layers = layers_of(version, &options);
+                if layer_load(&layers, &options) >= RUN_LOAD_MAX
+                    && let Some(job) = self.layer_job(install, version, &layers)
+                {
+                    return Ok(Some(job));
+                }
+                let job = self.memtable_job(install, version);
+                return Ok(job.or_else(|| self.layer_job(install, version, &layers)));
             }
-            let job = self.memtable_job(&mut install, &version);
-            return job.or_else(|| self.layer_job(&mut install, &version, &layers));
-        }
-        let mut children = version.root.children.iter();
-        let is_crowded = children.any(|child| child.is_full(&options));
-        if !is_crowded && let Some(job) = self.memtable_job(&mut install, &version) {
-            return Some(job);
-        }
-        let mut best = None;
-        let all = KeyRange::all();
-        find_due(&version.root, &all, &install.claimed, &options, &mut best);
-        match best {
-            Some(candidate) => Some(self.claim_child(&mut install, &version, candidate)),
-            None if is_crowded => self.memtable_job(&mut install, &version),
-            None => None,
-        }
+            let mut children = version.root.children.iter();
+            let is_crowded = children.any(|child| child.is_full(&options));
+            if !is_crowded && let Some(job) = self.memtable_job(install, version) {
+                return Ok(Some(job));
+            }
+            match find_due(&version.root, &install.claimed, search, &options)? {
+                Some(candidate) => self.claim_child(install, version, search, candidate),
+                None if is_crowded => Ok(self.memtable_job(install, version)),
+                None => Ok(None),
+            }
+        })
     }
 
     /// Claims the flush of the oldest frozen memtable, if there is one and no other job has claimed
@@ -85,27 +89,55 @@ impl Tree {
     /// Claims a job for idle times, even if it is not due: it flushes a frozen memtable, moves
     /// entries towards the leaves, or settles write ids. Returns `None` if only claimed children
     /// have such work under this horizon, and for a tree that waits for its base.
-    pub fn next_idle_job(self: &Arc<Self>, horizon: &dyn Horizon) -> Option<FlushJob> {
-        let mut install = self.install.lock();
-        let version = self.version.load_full();
-        if let Some(job) = self.memtable_job(&mut install, &version) {
-            return Some(job);
-        }
-        if version.awaits_base {
-            return None;
-        }
+    ///
+    /// # Errors
+    /// Errors of reading nodes, if there is no such job elsewhere.
+    pub fn next_idle_job(
+        self: &Arc<Self>,
+        horizon: &dyn Horizon,
+    ) -> StorageResult<Option<FlushJob>> {
+        let find = |find: Finder<'_>| {
+            self.search(Search::in_order(), |install, version, search| {
+                if let Some(job) = self.memtable_job(install, version) {
+                    return Ok(Some(job));
+                }
+                if version.awaits_base {
+                    return Ok(None);
+                }
+                match find(&version.root, &install.claimed, search)? {
+                    Some(candidate) => self.claim_child(install, version, search, candidate),
+                    None => Ok(None),
+                }
+            })
+        };
         let all = KeyRange::all();
-        let mut found = None;
-        if version.root.summary.holds_buffered {
-            found = find_buffered(&version.root, &all, &install.claimed);
+        let buffered = |root: &Node, claimed: &HashSet<ChildId>, search: &Search| match root
+            .summary
+            .holds_buffered
+        {
+            true => find_buffered(root, &all, claimed, search),
+            false => Ok(None),
+        };
+        let pending = |root: &Node, claimed: &HashSet<ChildId>, search: &Search| match root
+            .summary
+            .holds_pending
+        {
+            true => find_pending(root, &all, claimed, search),
+            false => Ok(None),
+        };
+        let unsettled = |root: &Node, claimed: &HashSet<ChildId>, search: &Search| {
+            find_unsettled(root, &all, claimed, search, horizon)
+        };
+        let mut failure = None;
+        let finders: [Finder<'_>; 3] = [&buffered, &pending, &unsettled];
+        for finder in finders {
+            match find(finder) {
+                Ok(None) => {}
+                Ok(found) => return Ok(found),
+                Err(error) => failure = failure.or(Some(error)),
+            }
         }
-        if found.is_none() && version.root.summary.holds_pending {
-            found = find_pending(&version.root, &all, &install.claimed);
-        }
-        if found.is_none() && version.root.summary.write_ids.is_some() {
-            found = find_unsettled(&version.root, &all, &install.claimed, horizon);
-        }
-        found.map(|candidate| self.claim_child(&mut install, &version, candidate))
+        failure.map_or(Ok(None), Err)
     }
 
     /// Claims a job on the unclaimed child whose runs (or their separate values) extend furthest
@@ -113,50 +145,87 @@ impl Tree {
     /// If a run to move is shared or clipped, the job instead merges the runs of a leaf, or flushes
     /// those of an inner child. Returns `None` when no unclaimed child has blocks that end after
     /// `limit`, and for a tree that waits for its base.
-    pub fn next_relocation(self: &Arc<Self>, limit: u64) -> Option<FlushJob> {
-        let mut install = self.install.lock();
-        let version = self.version.load_full();
-        if version.awaits_base {
-            return None;
-        }
-        let all = KeyRange::all();
-        let mut found = None;
-        find_last_block(&version.root, &all, &install.claimed, limit, &mut found);
-        let (child, range, _) = found?;
-        let mut runs = child.runs.clone();
-        runs.retain(|run| run.handle.description().blocks_end > limit);
-        let is_shared = |run: &RunRef| run.clip.is_some() || run.handle.references() > 1;
-        if runs.iter().any(is_shared) {
-            let kind = match child.below {
-                Some(_) => JobKind::Child,
-                None => JobKind::Leaf,
+    ///
+    /// # Errors
+    /// Errors of reading nodes, if no other child has such blocks.
+    pub fn next_relocation(self: &Arc<Self>, limit: u64) -> StorageResult<Option<FlushJob>> {
+        let priority = Priority {
+            own: &|child| {
+                let ends = child
+                    .runs
+                    .iter()
+                    .map(|run| run.handle.description().blocks_end);
+                ends.max().unwrap_or(0)
+            },
+            below: &|link| link.summary().blocks_end,
+            min: limit.saturating_add(1),
+        };
+        self.search(Search::default(), |install, version, search| {
+            if version.awaits_base {
+                return Ok(None);
+            }
+            // A run with several references is clipped in each.
+            let is_clipped = |child: &Child| {
+                let is_moved = |run: &&RunRef| run.handle.description().blocks_end > limit;
+                child
+                    .runs
+                    .iter()
+                    .filter(is_moved)
+                    .any(|run| run.clip.is_some())
             };
-            let candidate = candidate(&child, range, kind);
-            return Some(self.claim_child(&mut install, &version, candidate));
-        }
-        let id = child.id;
-        let target = Target { id, range, runs };
-        let claim = Claim::take(self, &mut install, id);
-        Some(FlushJob::new(claim, version, Work::Relocate(target, limit)))
+            let mut choose = |child: &Arc<Child>, range: &KeyRange| {
+                let is_flushed = !child.is_leaf() && is_clipped(child);
+                if is_flushed && search.below(child, range)?.is_none() {
+                    return Ok(None);
+                }
+                Ok(Some((Arc::clone(child), range.clone())))
+            };
+            let (root, claimed) = (&version.root, &install.claimed);
+            let Some((child, range)) = find_max(root, claimed, search, &priority, &mut choose)?
+            else {
+                return Ok(None);
+            };
+            let mut runs = child.runs.clone();
+            runs.retain(|run| run.handle.description().blocks_end > limit);
+            if is_clipped(&child) {
+                let kind = match child.below {
+                    Some(_) => JobKind::Child,
+                    None => JobKind::Leaf,
+                };
+                let candidate = candidate(&child, range, kind);
+                return self.claim_child(install, version, search, candidate);
+            }
+            let id = child.id;
+            let target = Target { id, range, runs };
+            let claim = Claim::take(self, install, id);
+            let work = Work::Relocate(target, limit);
+            Ok(Some(FlushJob::new(claim, Arc::clone(version), work)))
+        })
     }
 
     /// Claims a job that marks, merges or flushes a run with write ids below `below`, so that these
     /// ids disappear from it. All writes below `below` must be settled or aborted. Returns `None`
     /// if no run of an unclaimed child contains such ids, and for a tree that waits for its base.
     /// Memtables are not considered.
+    ///
+    /// # Errors
+    /// Errors of reading nodes, if no other run contains such ids.
     pub fn next_settling_job(
         self: &Arc<Self>,
         horizon: &dyn Horizon,
         below: WriteId,
-    ) -> Option<FlushJob> {
-        let mut install = self.install.lock();
-        let version = self.version.load_full();
-        if version.awaits_base {
-            return None;
-        }
-        let all = KeyRange::all();
-        let found = find_older(&version.root, &all, &install.claimed, horizon, below);
-        found.map(|candidate| self.claim_child(&mut install, &version, candidate))
+    ) -> StorageResult<Option<FlushJob>> {
+        self.search(Search::in_order(), |install, version, search| {
+            if version.awaits_base {
+                return Ok(None);
+            }
+            let all = KeyRange::all();
+            let claimed = &install.claimed;
+            match find_older(&version.root, &all, claimed, search, horizon, below)? {
+                Some(candidate) => self.claim_child(install, version, search, candidate),
+                None => Ok(None),
+            }
+        })
     }
 
     /// Compaction debt: the size, as planning counts it, of the upper runs in children where jobs
@@ -171,15 +240,15 @@ impl Tree {
     pub fn backlog(&self) -> TreeBacklog {
         let version = self.load_version();
         let summary = &version.root.summary;
+        let options = self.options();
         let mut backlog = TreeBacklog {
             due_bytes: summary.due_bytes,
             upper_bytes: summary.upper_bytes,
             merge_bytes: summary.merge_bytes,
-            child_runs: summary.child_runs,
-            run_load: summary.run_load,
+            child_runs: summary.child_runs(),
+            run_load: summary.run_load(&options),
         };
         if version.awaits_base {
-            let options = self.options();
             let layers = layers_of(&version, &options);
             backlog.child_runs = layers.count();
             backlog.run_load = layer_load(&layers, &options);
@@ -232,12 +301,14 @@ impl Tree {
         ))
     }
 
+    /// Claims the chosen child; `None` if the node below cannot be read.
     pub(super) fn claim_child(
         self: &Arc<Self>,
         install: &mut InstallState,
         version: &Arc<TreeVersion>,
+        search: &Search,
         candidate: Candidate,
-    ) -> FlushJob {
+    ) -> Found<FlushJob> {
         let Candidate {
             child, range, kind, ..
         } = candidate;
@@ -258,11 +329,16 @@ impl Tree {
         let work = match (kind, &child.below) {
             (JobKind::Consolidate, _) => Work::Consolidate(target),
             (JobKind::Mark, _) => Work::Mark(target),
-            (_, Some(below)) => Work::Child(target, Arc::clone(below)),
+            (_, Some(_)) => {
+                let Some(below) = search.below(&child, &target.range)? else {
+                    return Ok(None);
+                };
+                Work::Child(target, below.to_arc())
+            }
             (_, None) => Work::Leaf(target),
         };
         let claim = Claim::take(self, install, child.id);
-        FlushJob::new(claim, Arc::clone(version), work)
+        Ok(Some(FlushJob::new(claim, Arc::clone(version), work)))
     }
 }
 
@@ -284,110 +360,109 @@ fn layer_load(layers: &Layers, options: &TreeOptions) -> f64 {
 }
 
 /// The kind of a due job on a child; `None` when a child below has so many runs
-/// that it must be merged first.
-fn due_kind(child: &Child, options: &TreeOptions) -> Option<JobKind> {
-    let Some(below) = &child.below else {
+/// that it must be merged first, or the node below cannot be read.
+fn due_kind(
+    child: &Child,
+    range: &KeyRange,
+    search: &Search,
+    options: &TreeOptions,
+) -> Found<JobKind> {
+    if child.is_leaf() {
         let shape = LeafShape::of(&child.runs);
-        return Some(
+        return Ok(Some(
             if shape.is_fragmented() && shape.deletes_due(options) < 1.0 {
                 JobKind::Consolidate
             } else {
                 JobKind::Leaf
             },
-        );
-    };
+        ));
+    }
     let bytes: u64 = child.runs.iter().map(RunRef::merge_bytes).sum();
     if child.runs.len() as u64 >= u64::from(options.child_runs_max)
         && bytes < options.child_buffer_bytes / 2
     {
-        return Some(JobKind::Consolidate);
+        return Ok(Some(JobKind::Consolidate));
     }
+    let Some(below) = search.below(child, range)? else {
+        return Ok(None);
+    };
     let mut children = below.children.iter();
     let is_crowded = children.any(|below| below.is_full(options));
-    (!is_crowded).then_some(JobKind::Child)
+    Ok((!is_crowded).then_some(JobKind::Child))
 }
 
+/// Finds the unclaimed child whose job is due most urgently.
 fn find_due(
-    node: &Node,
-    range: &KeyRange,
+    root: &Node,
     claimed: &HashSet<ChildId>,
+    search: &Search,
     options: &TreeOptions,
-    best: &mut Option<Candidate>,
-) {
-    for (child, child_range) in node.children_with_ranges(range) {
-        let due_min = best.as_ref().map_or(1.0, |best| best.due);
-        if child.summary.due < due_min {
-            continue;
-        }
-        if child.own_due >= due_min
-            && best.as_ref().is_none_or(|best| child.own_due > best.due)
-            && !claimed.contains(&child.id)
-            && let Some(kind) = due_kind(child, options)
-        {
-            *best = Some(Candidate {
-                child: Arc::clone(child),
-                range: child_range.clone(),
-                kind,
-                due: child.own_due,
-            });
-        }
-        if let Some(below) = &child.below {
-            find_due(below, &child_range, claimed, options, best);
-        }
-    }
+) -> Found<Candidate> {
+    // Urgencies are not negative, so their bits are in the same order.
+    let priority = Priority {
+        own: &|child| child.own_due.to_bits(),
+        below: &|link| link.summary().due.to_bits(),
+        min: 1.0_f64.to_bits(),
+    };
+    find_max(root, claimed, search, &priority, &mut |child, range| {
+        let kind = due_kind(child, range, search, options)?;
+        Ok(kind.map(|kind| Candidate {
+            child: Arc::clone(child),
+            range: range.clone(),
+            kind,
+        }))
+    })
 }
 
 /// Finds an unclaimed inner child with runs. Higher levels come first, so that a later flush of the
 /// level below merges their runs together with its own.
-fn find_buffered(node: &Node, range: &KeyRange, claimed: &HashSet<ChildId>) -> Option<Candidate> {
-    for (child, child_range) in node.children_with_ranges(range) {
-        if !child.is_leaf() && !child.runs.is_empty() && !claimed.contains(&child.id) {
-            return Some(candidate(child, child_range, JobKind::Child));
-        }
-    }
-    node.children_with_ranges(range)
-        .filter(|(child, _)| child.summary.holds_buffered)
-        .find_map(|(child, child_range)| {
-            find_buffered(child.below.as_ref()?, &child_range, claimed)
-        })
-}
-
-/// Finds the unclaimed child whose runs extend furthest into the file, beyond `limit`.
-fn find_last_block(
+fn find_buffered(
     node: &Node,
     range: &KeyRange,
     claimed: &HashSet<ChildId>,
-    limit: u64,
-    found: &mut Option<(Arc<Child>, KeyRange, u64)>,
-) {
+    search: &Search,
+) -> Found<Candidate> {
     for (child, child_range) in node.children_with_ranges(range) {
-        let reached = |found: &Option<(Arc<Child>, KeyRange, u64)>| {
-            found.as_ref().map_or(limit, |(_, _, end)| *end)
-        };
-        if child.summary.blocks_end <= reached(found) {
-            continue;
-        }
-        if let Some(below) = &child.below {
-            find_last_block(below, &child_range, claimed, limit, found);
-        }
-        let runs = child.runs.iter();
-        let own_end = runs.map(|run| run.handle.description().blocks_end).max();
-        if let Some(end) = own_end
-            && end > reached(found)
+        if !child.runs.is_empty()
             && !claimed.contains(&child.id)
+            && search.below(child, &child_range)?.is_some()
         {
-            *found = Some((Arc::clone(child), child_range, end));
+            return Ok(Some(candidate(child, child_range, JobKind::Child)));
         }
     }
+    for (child, child_range) in node.children_with_ranges(range) {
+        let link = child.below.as_ref();
+        if link.is_some_and(|link| link.summary().holds_buffered)
+            && let Some(below) = search.below(child, &child_range)?
+        {
+            let found = find_buffered(&below, &child_range, claimed, search)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Finds an unclaimed leaf with pending runs.
-fn find_pending(node: &Node, range: &KeyRange, claimed: &HashSet<ChildId>) -> Option<Candidate> {
-    node.children_with_ranges(range)
-        .filter(|(child, _)| child.summary.holds_pending)
-        .find_map(|(child, child_range)| match &child.below {
-            Some(below) => find_pending(below, &child_range, claimed),
-            None if claimed.contains(&child.id) => None,
-            None => Some(candidate(child, child_range, JobKind::Leaf)),
-        })
+fn find_pending(
+    node: &Node,
+    range: &KeyRange,
+    claimed: &HashSet<ChildId>,
+    search: &Search,
+) -> Found<Candidate> {
+    for (child, child_range) in node.children_with_ranges(range) {
+        if !child.summary.holds_pending {
+            continue;
+        }
+        if let Some(below) = search.below(child, &child_range)? {
+            let found = find_pending(&below, &child_range, claimed, search)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        } else if child.is_leaf() && !claimed.contains(&child.id) {
+            return Ok(Some(candidate(child, child_range, JobKind::Leaf)));
+        }
+    }
+    Ok(None)
 }

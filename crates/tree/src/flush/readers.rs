@@ -12,13 +12,17 @@
 //! In runs, only deletes that a merge can drop make a child eligible. So deletes that merges must
 //! retain for an old snapshot do not cause merges.
 
-use super::candidate::candidate;
+use super::candidate::{Candidate, candidate};
 use super::job::FlushJob;
 use super::report::JobKind;
-use crate::node::{KeyRange, RunRef};
+use super::search::{Found, Search};
+use crate::node::{ChildId, KeyRange, RunRef};
 use crate::tree::Tree;
+use crate::version::TreeVersion;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use teak_base::StorageResult;
 use teak_base::visibility::{Horizon, WriteRangeStatus};
 
 /// Number of invisible keys that readers pass before deletes are merged for them. Passing so many
@@ -55,31 +59,57 @@ impl Tree {
     /// Claims the job for readers that have passed many invisible keys, and ends their request.
     /// `None` when there is no request, or no unclaimed child on the path has enough deletes that a
     /// merge can drop.
-    pub fn next_reader_job(self: &Arc<Self>, horizon: &dyn Horizon) -> Option<FlushJob> {
-        let key = self.slow_read.lock().take()?;
+    ///
+    /// # Errors
+    /// Errors of reading nodes.
+    pub fn next_reader_job(
+        self: &Arc<Self>,
+        horizon: &dyn Horizon,
+    ) -> StorageResult<Option<FlushJob>> {
+        let Some(key) = self.slow_read.lock().take() else {
+            return Ok(None);
+        };
         self.passed_keys.store(0, Ordering::Relaxed);
-        let mut install = self.install.lock();
-        let version = self.version.load_full();
-        if version.awaits_base {
-            return None;
-        }
-        let mut node = &version.root;
-        let mut range = KeyRange::all();
-        loop {
-            let position = node.child_position(&key);
-            range = node.child_range(position, &range);
-            let child = node.children.get(position)?;
-            let is_free = !install.claimed.contains(&child.id);
-            if is_free && droppable_deletes(&child.runs, horizon) >= DELETES_MIN {
-                let kind = match &child.below {
-                    Some(_) => JobKind::Child,
-                    None => JobKind::Leaf,
-                };
-                let candidate = candidate(child, range, kind);
-                return Some(self.claim_child(&mut install, &version, candidate));
+        self.search(Search::default(), |install, version, search| {
+            if version.awaits_base {
+                return Ok(None);
             }
-            node = child.below.as_ref()?;
+            match find_deletes(version, &key, &install.claimed, search, horizon)? {
+                Some(candidate) => self.claim_child(install, version, search, candidate),
+                None => Ok(None),
+            }
+        })
+    }
+}
+
+/// The highest unclaimed child on the path of a key that has many deletes.
+fn find_deletes(
+    version: &TreeVersion,
+    key: &[u8],
+    claimed: &HashSet<ChildId>,
+    search: &Search,
+    horizon: &dyn Horizon,
+) -> Found<Candidate> {
+    let mut node = Arc::clone(&version.root);
+    let mut range = KeyRange::all();
+    loop {
+        let position = node.child_position(key);
+        range = node.child_range(position, &range);
+        let Some(child) = node.children.get(position) else {
+            return Ok(None);
+        };
+        let is_free = !claimed.contains(&child.id);
+        if is_free && droppable_deletes(&child.runs, horizon) >= DELETES_MIN {
+            let kind = match &child.below {
+                Some(_) => JobKind::Child,
+                None => JobKind::Leaf,
+            };
+            return Ok(Some(candidate(child, range, kind)));
         }
+        let Some(below) = search.below(child, &range)? else {
+            return Ok(None);
+        };
+        node = below.to_arc();
     }
 }
 

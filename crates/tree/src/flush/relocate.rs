@@ -41,7 +41,8 @@ pub(super) fn run(job: &JobContext<'_>, target: &Target, limit: u64) -> StorageR
         written.blocks.extend(copy.written);
         let tree = job.tree;
         let run = Run::open(&tree.file, &tree.cache, copy.description);
-        let new = RunHandle::new(run, handle.form, handle.is_settled());
+        // Only runs with blocks are moved, which need no number.
+        let new = RunHandle::new(run, handle.form, handle.is_settled(), 0);
         relocated.push(Relocated {
             old: old.clone(),
             new: RunRef::whole(Arc::new(new)),

@@ -7,6 +7,7 @@
 
 use super::candidate::{Candidate, candidate};
 use super::report::JobKind;
+use super::search::{Found, Search};
 use crate::node::{Child, ChildId, KeyRange, Node, RunHandle};
 use std::collections::HashSet;
 use teak_base::WriteId;
@@ -18,18 +19,26 @@ pub(super) fn find_unsettled(
     node: &Node,
     range: &KeyRange,
     claimed: &HashSet<ChildId>,
+    search: &Search,
     horizon: &dyn Horizon,
-) -> Option<Candidate> {
-    node.children_with_ranges(range)
-        .filter(|(child, _)| child.summary.write_ids.is_some())
-        .find_map(|(child, child_range)| match &child.below {
-            Some(below) => find_unsettled(below, &child_range, claimed, horizon),
-            None if claimed.contains(&child.id) => None,
-            None => {
-                let kind = unsettled_kind(child, horizon)?;
-                Some(candidate(child, child_range, kind))
+) -> Found<Candidate> {
+    for (child, child_range) in node.children_with_ranges(range) {
+        if child.summary.write_ids.is_none() {
+            continue;
+        }
+        if let Some(below) = search.below(child, &child_range)? {
+            let found = find_unsettled(&below, &child_range, claimed, search, horizon)?;
+            if found.is_some() {
+                return Ok(found);
             }
-        })
+        } else if child.is_leaf()
+            && !claimed.contains(&child.id)
+            && let Some(kind) = unsettled_kind(child, horizon)
+        {
+            return Ok(Some(candidate(child, child_range, kind)));
+        }
+    }
+    Ok(None)
 }
 
 fn unsettled_kind(leaf: &Child, horizon: &dyn Horizon) -> Option<JobKind> {
@@ -61,26 +70,51 @@ fn unsettled_ids(run: &RunHandle) -> Option<(WriteId, WriteId)> {
 
 /// Finds an unclaimed child with a run that contains ids below `below`. All writes below `below`
 /// are settled or aborted.
+///
+/// Marking a run for one child also settles it for others that share it, but their totals still
+/// have its ids. If only such totals are left, a job that marks nothing computes them again.
 pub(super) fn find_older(
     node: &Node,
     range: &KeyRange,
     claimed: &HashSet<ChildId>,
+    search: &Search,
     horizon: &dyn Horizon,
     below: WriteId,
-) -> Option<Candidate> {
+) -> Found<Candidate> {
     let is_older = |ids: Option<(WriteId, WriteId)>| ids.is_some_and(|(min, _)| min < below);
-    node.children_with_ranges(range)
-        .filter(|(child, _)| is_older(child.summary.write_ids))
-        .find_map(|(child, child_range)| {
-            let mut runs = child.runs.iter();
-            if !claimed.contains(&child.id) && runs.any(|run| is_older(unsettled_ids(&run.handle)))
-            {
-                let kind = older_kind(child, horizon);
-                return Some(candidate(child, child_range, kind));
+    for (child, child_range) in node.children_with_ranges(range) {
+        if !is_older(child.summary.write_ids) {
+            continue;
+        }
+        let is_free = !claimed.contains(&child.id);
+        let mut runs = child.runs.iter();
+        let has_older = runs.any(|run| is_older(unsettled_ids(&run.handle)));
+        if is_free && has_older {
+            let kind = older_kind(child, horizon);
+            if kind != JobKind::Child || search.below(child, &child_range)?.is_some() {
+                return Ok(Some(candidate(child, child_range, kind)));
             }
-            let node = child.below.as_ref()?;
-            find_older(node, &child_range, claimed, horizon, below)
-        })
+        }
+        let link = child.below.as_ref();
+        if !link.is_some_and(|link| is_older(link.summary().write_ids)) {
+            if is_free && !has_older {
+                return Ok(Some(candidate(child, child_range, JobKind::Mark)));
+            }
+        } else if let Some(node) = search.below(child, &child_range)? {
+            let found = find_older(&node, &child_range, claimed, search, horizon, below)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+            if !is_older(node.summary.write_ids) {
+                let mut below = node.children_with_ranges(&child_range);
+                if let Some((child, range)) = below.find(|(child, _)| !claimed.contains(&child.id))
+                {
+                    return Ok(Some(candidate(child, range, JobKind::Mark)));
+                }
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// [`JobKind::Mark`] if at least one of the runs can be marked. A later job merges the other runs.

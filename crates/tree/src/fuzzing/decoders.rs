@@ -242,6 +242,7 @@ pub(super) fn tree_payload(bytes: &[u8]) {
 
 pub(super) fn tree_payload_seeds() -> Vec<Vec<u8>> {
     let payload = Payload {
+        shared_runs: None,
         root: Some(BlockAddress {
             offset: 8192,
             bytes: 77,

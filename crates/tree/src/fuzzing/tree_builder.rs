@@ -4,12 +4,12 @@
 //! Leaves start at the keys `b`, `c`, `d` and so on, except the first, which starts at the empty
 //! key. A tree has one or two levels of nodes.
 
-use crate::node::node_block_description;
+use crate::node::{KeyRange, NodeReader, node_block_description};
 use crate::page::PAGE_LAYOUT_ROW;
 use crate::payload::Payload;
 use crate::run::RunIndex;
 use crate::value::VALUE_LAYOUT;
-use crate::{PageBuilder, RangeTombstone, RunDescription, TreeOptions, ValueReference};
+use crate::{PageBuilder, PageCache, RangeTombstone, RunDescription, TreeOptions, ValueReference};
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::bytes::Put;
@@ -28,7 +28,17 @@ type Leads = std::ops::Range<u8>;
 struct Builder<'a, 'i> {
     writer: BlockWriter,
     input: &'a mut Input<'i>,
+    nodes: NodeReader,
     children: u64,
+    /// Runs without blocks.
+    numbered_runs: u64,
+}
+
+/// A node in the file.
+struct WrittenNode {
+    address: BlockAddress,
+    /// The link to it.
+    link: Vec<u8>,
 }
 
 /// Creates the file at `path`.
@@ -37,15 +47,19 @@ struct Builder<'a, 'i> {
 /// None on a disk without faults.
 pub(super) fn build(disk: &Arc<dyn Disk>, path: &Path, input: &mut Input<'_>) -> StorageResult<()> {
     let file = BlockFile::create(disk, path, FileId(1), &[])?;
+    let cache = Arc::new(PageCache::new(0));
     let mut builder = Builder {
         writer: file.writer(0),
         input,
+        nodes: NodeReader::new(&file, &cache, u64::MAX),
         children: 0,
+        numbered_runs: 0,
     };
-    let root = builder.root()?;
+    let root = builder.root()?.address;
     let (written, children) = (builder.writer.finish()?, builder.children);
     file.publish(vec![written], &[]);
     let mut payload = Payload {
+        shared_runs: None,
         root: Some(root),
         flushed_lsn: Lsn(10),
         next_child_id: children + 1,
@@ -93,7 +107,7 @@ fn change_rarely(input: &mut Input<'_>, bytes: &mut Vec<u8>) {
 }
 
 impl Builder<'_, '_> {
-    fn root(&mut self) -> StorageResult<BlockAddress> {
+    fn root(&mut self) -> StorageResult<WrittenNode> {
         let leaves = 1 + self.input.below(3);
         if self.input.below(2) == 0 {
             return self.node(1, b'a', &vec![1; usize::from(leaves)]);
@@ -103,7 +117,7 @@ impl Builder<'_, '_> {
     }
 
     /// Writes a node, whose children have `widths` leaves. The first key byte is `lead`.
-    fn node(&mut self, height: u8, lead: u8, widths: &[u8]) -> StorageResult<BlockAddress> {
+    fn node(&mut self, height: u8, lead: u8, widths: &[u8]) -> StorageResult<WrittenNode> {
         let first_lead = lead;
         let mut lead = lead;
         let mut raw = Vec::new();
@@ -122,8 +136,9 @@ impl Builder<'_, '_> {
             }
             self.children += 1;
             raw.put_u64(self.children);
+            raw.put_u64(0.0_f64.to_bits());
             if let Some(below) = below {
-                below.encode(&mut raw);
+                raw.extend_from_slice(&below.link);
             }
             let runs = self.input.below(4);
             raw.put_varint(u64::from(runs));
@@ -132,8 +147,16 @@ impl Builder<'_, '_> {
                 self.run(bottom, &leads, &mut raw)?;
             }
         }
+        let unchanged = raw.clone();
         change_rarely(self.input, &mut raw);
-        self.writer.write(node_block_description(), &raw)
+        let address = self.writer.write(node_block_description(), &raw)?;
+        let mut link = Vec::new();
+        let all = KeyRange::all();
+        if !self.nodes.encode_link_to(&raw, address, &all, &mut link) {
+            self.nodes
+                .encode_link_to(&unchanged, address, &all, &mut link);
+        }
+        Ok(WrittenNode { address, link })
     }
 
     /// Writes a run and appends the reference to it to `raw`.
@@ -177,6 +200,10 @@ impl Builder<'_, '_> {
             raw.put_bytes(&[leads.end - 1, self.input.u8()]);
         }
         description.encode(raw);
+        if description.index.is_none() {
+            self.numbered_runs += 1;
+            raw.put_varint(self.numbered_runs);
+        }
         Ok(())
     }
 

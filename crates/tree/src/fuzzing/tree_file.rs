@@ -86,7 +86,11 @@ fn use_tree(tree: &Arc<Tree>, input: &mut Input<'_>) -> StorageResult<Rows> {
     expected.sort();
     tree.freeze(|| Lsn(20));
     for number in 0.. {
-        let Some(job) = tree.next_job().or_else(|| tree.next_idle_job(&All)) else {
+        let job = match tree.next_job()? {
+            Some(job) => Some(job),
+            None => tree.next_idle_job(&All)?,
+        };
+        let Some(job) = job else {
             break;
         };
         assert!(number < JOBS_MAX, "merging comes to an end");

@@ -1,16 +1,17 @@
 //! The format of node blocks. See "Node" in `docs/design/format.md`.
 
-use super::{Child, ChildId, HEIGHT_MAX, Key, KeyRange, Node, RunForm, RunHandle, RunRef};
-use crate::lost_part::{LostKind, LostPart, is_loss};
-use crate::{PageCache, Run, RunDescription, TreeOptions};
-use std::collections::{HashMap, HashSet};
+use super::totals::due;
+use super::{
+    ChildId, HEIGHT_MAX, Key, KeyRange, Node, NodePlace, NodeTotals, RunForm, RunId, RunRef,
+};
+use crate::RunDescription;
 use std::sync::Arc;
+use teak_base::Codec;
 use teak_base::bytes::{Malformed, Put, Take};
-use teak_base::{Codec, StorageError, StorageResult};
-use teak_block_file::{BlockAddress, BlockDescription, BlockFile, BlockKind};
+use teak_block_file::{BLOCK_UNIT_BYTES, BlockAddress, BlockDescription, BlockKind};
 
 /// The layout number of node blocks.
-const NODE_LAYOUT: u8 = 3;
+pub(super) const NODE_LAYOUT: u8 = 4;
 
 const FLAG_SETTLED: u8 = 1;
 const FLAG_CLIPPED: u8 = 2;
@@ -38,11 +39,12 @@ pub(crate) fn encode_node(node: &Node, out: &mut Vec<u8>) {
     for (child, pivot) in node.children.iter().zip(pivots) {
         out.put_bytes(pivot);
         out.put_u64(child.id.0);
+        out.put_u64(child.own_due.to_bits());
         if let Some(below) = &child.below {
-            let address = *below.address.lock();
-            assert!(address.is_some(), "nodes are written from the bottom up");
-            if let Some(address) = address {
-                address.encode(out);
+            let place = below.block().place();
+            assert!(place.is_some(), "nodes are written from the bottom up");
+            if let Some(place) = place {
+                encode_link(place, below.totals(), out);
             }
         }
         out.put_varint(child.runs.len() as u64);
@@ -50,6 +52,12 @@ pub(crate) fn encode_node(node: &Node, out: &mut Vec<u8>) {
             encode_run(run, out);
         }
     }
+}
+
+pub(super) fn encode_link(place: NodePlace, totals: &NodeTotals, out: &mut Vec<u8>) {
+    place.address.encode(out);
+    out.put_varint(place.blocks_end / BLOCK_UNIT_BYTES);
+    totals.encode(out);
 }
 
 fn encode_run(run: &RunRef, out: &mut Vec<u8>) {
@@ -73,29 +81,35 @@ fn encode_run(run: &RunRef, out: &mut Vec<u8>) {
         out.put_bytes(upper);
     }
     run.handle.description().encode(out);
+    if let RunId::Number(number) = run.handle.id() {
+        out.put_varint(number);
+    }
 }
 
 /// The fields of a node in its block.
-struct RawNode {
-    height: u8,
-    children: Vec<RawChild>,
+pub(super) struct RawNode {
+    pub(super) height: u8,
+    pub(super) children: Vec<RawChild>,
 }
 
-struct RawChild {
-    pivot: Key,
-    id: ChildId,
-    below: Option<BlockAddress>,
-    runs: Vec<RawRun>,
+pub(super) struct RawChild {
+    pub(super) pivot: Key,
+    pub(super) id: ChildId,
+    pub(super) own_due: f64,
+    pub(super) below: Option<(NodePlace, NodeTotals)>,
+    pub(super) runs: Vec<RawRun>,
 }
 
-struct RawRun {
-    form: RunForm,
-    settled: bool,
-    clip: Option<Arc<KeyRange>>,
-    description: RunDescription,
+pub(super) struct RawRun {
+    pub(super) form: RunForm,
+    pub(super) settled: bool,
+    pub(super) clip: Option<Arc<KeyRange>>,
+    pub(super) description: RunDescription,
+    /// Of a run without blocks.
+    pub(super) number: u64,
 }
 
-fn decode_node(bytes: &[u8]) -> Result<RawNode, Malformed> {
+pub(super) fn decode_node(bytes: &[u8]) -> Result<RawNode, Malformed> {
     let mut take = Take::new(bytes);
     let height = take.u8()?;
     if height == 0 || height > HEIGHT_MAX {
@@ -119,10 +133,10 @@ fn decode_node(bytes: &[u8]) -> Result<RawNode, Malformed> {
         if id > ChildId::MAX {
             return Err(Malformed);
         }
-        let below = if height > 1 {
-            Some(BlockAddress::decode(&mut take)?)
-        } else {
-            None
+        let own_due = due(&mut take)?;
+        let below = match height > 1 {
+            true => Some(decode_link(height - 1, &mut take)?),
+            false => None,
         };
         let run_count = take.length(take.rest().len())?;
         let mut runs = Vec::new();
@@ -132,6 +146,7 @@ fn decode_node(bytes: &[u8]) -> Result<RawNode, Malformed> {
         children.push(RawChild {
             pivot,
             id,
+            own_due,
             below,
             runs,
         });
@@ -140,6 +155,17 @@ fn decode_node(bytes: &[u8]) -> Result<RawNode, Malformed> {
         return Err(Malformed);
     }
     Ok(RawNode { height, children })
+}
+
+fn decode_link(height: u8, take: &mut Take<'_>) -> Result<(NodePlace, NodeTotals), Malformed> {
+    let address = BlockAddress::decode(take)?;
+    let blocks_end = take.varint()?.checked_mul(BLOCK_UNIT_BYTES);
+    let blocks_end = blocks_end.filter(|end| *end >= address.end());
+    let place = NodePlace {
+        address,
+        blocks_end: blocks_end.ok_or(Malformed)?,
+    };
+    Ok((place, NodeTotals::decode(height, take)?))
 }
 
 fn decode_run(take: &mut Take<'_>) -> Result<RawRun, Malformed> {
@@ -162,192 +188,28 @@ fn decode_run(take: &mut Take<'_>) -> Result<RawRun, Malformed> {
     if clip.as_ref().is_some_and(KeyRange::is_empty) {
         return Err(Malformed);
     }
+    let description = RunDescription::decode(take)?;
     Ok(RawRun {
         form,
         settled: flags & FLAG_SETTLED != 0,
         clip: clip.map(Arc::new),
-        description: RunDescription::decode(take)?,
+        number: match description.index {
+            Some(_) => 0,
+            None => take.varint()?,
+        },
+        description,
     })
-}
-
-/// What the loader does with a node that it cannot read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnDamage {
-    /// Returns the error.
-    Fail,
-    /// Puts an empty subtree in its place.
-    Skip,
-}
-
-/// Reads nodes. Creates one handle for a run to which several children refer.
-pub(crate) struct NodeLoader<'a> {
-    file: &'a BlockFile,
-    cache: &'a Arc<PageCache>,
-    options: &'a TreeOptions,
-    runs: HashMap<u64, Arc<RunHandle>>,
-    addresses: HashSet<BlockAddress>,
-    child_ids: HashSet<ChildId>,
-    on_damage: OnDamage,
-    lost: Vec<LostPart>,
-}
-
-impl<'a> NodeLoader<'a> {
-    pub(crate) fn new(
-        file: &'a BlockFile,
-        cache: &'a Arc<PageCache>,
-        options: &'a TreeOptions,
-        on_damage: OnDamage,
-    ) -> Self {
-        Self {
-            file,
-            cache,
-            options,
-            runs: HashMap::new(),
-            addresses: HashSet::new(),
-            child_ids: HashSet::new(),
-            on_damage,
-            lost: Vec::new(),
-        }
-    }
-
-    /// Reads the root and all nodes below it.
-    ///
-    /// # Errors
-    /// `Corrupt`, `Io`.
-    pub(crate) fn load_root(&mut self, address: BlockAddress) -> StorageResult<Arc<Node>> {
-        match self.load(address, None, &KeyRange::all()) {
-            Err(error) => self.skip(1, &KeyRange::all(), error),
-            loaded => loaded,
-        }
-    }
-
-    /// The nodes that could not be read.
-    pub(crate) fn take_lost(&mut self) -> Vec<LostPart> {
-        std::mem::take(&mut self.lost)
-    }
-
-    /// Replaces a node that cannot be read, if that is wanted.
-    fn skip(
-        &mut self,
-        height: u8,
-        range: &KeyRange,
-        error: StorageError,
-    ) -> StorageResult<Arc<Node>> {
-        if self.on_damage == OnDamage::Fail || !is_loss(&error) {
-            return Err(error);
-        }
-        let upper = range.upper.as_deref();
-        let lost = LostPart::new(LostKind::Subtree, &range.lower, upper, error);
-        self.lost.push(lost);
-        Ok(Node::empty_subtree(height, self.options))
-    }
-
-    /// The maximum child id read.
-    pub(crate) fn child_id_max(&self) -> u64 {
-        self.child_ids.iter().map(|id| id.0).max().unwrap_or(0)
-    }
-
-    /// The addresses of all node blocks read.
-    pub(crate) fn into_addresses(self) -> HashSet<BlockAddress> {
-        self.addresses
-    }
-
-    fn load(
-        &mut self,
-        address: BlockAddress,
-        height: Option<u8>,
-        range: &KeyRange,
-    ) -> StorageResult<Arc<Node>> {
-        let path = self.file.path();
-        let corrupt = |reason: &str| StorageError::corrupt(path, address.offset, reason);
-        if !self.addresses.insert(address) {
-            return Err(corrupt("two nodes lead to this one"));
-        }
-        let block = self.file.read_block(address, BlockKind::Node)?;
-        if block.description.layout != NODE_LAYOUT {
-            return Err(StorageError::UnsupportedFormat {
-                path: path.to_path_buf(),
-                found: u32::from(block.description.layout),
-                supported: u32::from(NODE_LAYOUT),
-            });
-        }
-        let raw = decode_node(&block.raw).map_err(|_| corrupt("the node is malformed"))?;
-        if height.is_some_and(|height| height != raw.height) {
-            return Err(corrupt("the node has the wrong height"));
-        }
-        let uppers = raw.children.iter().skip(1).map(|c| Some(c.pivot.clone()));
-        let uppers: Vec<Option<Key>> = uppers.chain([range.upper.clone()]).collect();
-        let mut pivots = Vec::new();
-        let mut children = Vec::new();
-        for (position, (child, upper)) in raw.children.into_iter().zip(uppers).enumerate() {
-            let lower = if position == 0 {
-                range.lower.clone()
-            } else {
-                pivots.push(child.pivot.clone());
-                child.pivot
-            };
-            let child_range = KeyRange { lower, upper };
-            if child_range.is_empty() || !range.covers(&child_range) {
-                return Err(corrupt("a pivot is outside the node's range"));
-            }
-            if child.id == ChildId::ROOT || !self.child_ids.insert(child.id) {
-                return Err(corrupt("a child's number is taken"));
-            }
-            let mut runs = Vec::new();
-            for run in child.runs {
-                let run = self.run(run).map_err(corrupt)?;
-                if !child_range.covers(&run.range()) {
-                    return Err(corrupt("a run is outside its child's range"));
-                }
-                run.handle.add_reference();
-                runs.push(run);
-            }
-            let below = match child.below {
-                Some(below) => {
-                    let height = raw.height - 1;
-                    let loaded = self.load(below, Some(height), &child_range);
-                    Some(loaded.or_else(|error| self.skip(height, &child_range, error))?)
-                }
-                None => None,
-            };
-            children.push(Child::new(child.id, runs, below, self.options));
-        }
-        let node = Node::new(raw.height, pivots, children);
-        *node.address.lock() = Some(address);
-        Ok(node)
-    }
-
-    fn run(&mut self, raw: RawRun) -> Result<RunRef, &'static str> {
-        let open = |description| {
-            let run = Run::open(self.file, self.cache, description);
-            Arc::new(RunHandle::new(run, raw.form, raw.settled))
-        };
-        let handle = match raw.description.index {
-            None => open(raw.description),
-            Some(index) => match self.runs.get(&index.offset) {
-                Some(shared) if *shared.description() == raw.description => Arc::clone(shared),
-                Some(_) => return Err("two accounts of one run differ"),
-                None => {
-                    let handle = open(raw.description);
-                    self.runs.insert(index.offset, Arc::clone(&handle));
-                    handle
-                }
-            },
-        };
-        Ok(RunRef {
-            handle,
-            clip: raw.clip,
-        })
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::{Child, NodeLink, RunHandle};
     use crate::test_support::documented_bytes;
-    use crate::{RangeTombstone, SeparateTotals};
+    use crate::{PageCache, RangeTombstone, Run, SeparateTotals};
     use proptest::prelude::*;
     use teak_base::{FileId, WriteId};
+    use teak_block_file::BlockFile;
     use teak_disk::{Disk, MemoryDisk};
 
     fn run_of(description: RunDescription, form: RunForm) -> Arc<RunHandle> {
@@ -356,7 +218,7 @@ mod tests {
         let file = BlockFile::create(&disk, path, FileId(1), &[]).unwrap();
         let cache = Arc::new(PageCache::new(0));
         let run = Run::open(&file, &cache, description);
-        Arc::new(RunHandle::new(run, form, false))
+        Arc::new(RunHandle::new(run, form, false, 0))
     }
 
     /// Two leaves: one has a complete run and the first half of a second run, the other has the
@@ -391,11 +253,26 @@ mod tests {
             let clipped = pending.clipped(&KeyRange::new(lower, upper));
             clipped.expect("the run reaches there")
         };
-        let options = TreeOptions::default();
         let left = vec![half(b"", Some(b"m")), RunRef::whole(leaf_data)];
-        let left = Child::new(ChildId(1), left, None, &options);
-        let right = Child::new(ChildId(2), vec![half(b"m", None)], None, &options);
-        Node::new(1, vec![b"m".as_slice().into()], vec![left, right])
+        let left = Child::with_due(ChildId(1), left, None, 0.5);
+        let right = Child::with_due(ChildId(2), vec![half(b"m", None)], None, 0.0);
+        let pivots = vec![b"m".as_slice().into()];
+        Node::new(1, pivots, vec![left, right], PageCache::new(0).nodes())
+    }
+
+    /// A node with a link to the other one, which is at 0x3000.
+    fn documented_root() -> Arc<Node> {
+        let below = documented_node();
+        let address = BlockAddress {
+            offset: 0x3000,
+            bytes: 150,
+        };
+        below.block.set_written(NodePlace {
+            address,
+            blocks_end: address.end(),
+        });
+        let child = Child::with_due(ChildId(3), vec![], Some(NodeLink::to_node(&below)), 0.0);
+        Node::new(2, vec![], vec![child], below.memory())
     }
 
     #[test]
@@ -407,12 +284,32 @@ mod tests {
         assert_eq!((node.height, node.children.len()), (1, 2));
     }
 
+    #[test]
+    fn the_documented_link_holds() {
+        let root = documented_root();
+        let mut bytes = Vec::new();
+        encode_node(&root, &mut bytes);
+        assert_eq!(
+            bytes,
+            documented_bytes("### A node with a link"),
+            "{bytes:02x?}"
+        );
+        let node = decode_node(&bytes).unwrap();
+        let link = root.children[0].below.as_ref().unwrap();
+        let (place, totals) = node.children[0].below.as_ref().unwrap();
+        assert_eq!(Some(*place), link.block().place());
+        assert_eq!(totals, link.totals());
+    }
+
     proptest! {
         #![proptest_config(crate::test_support::proptest_config(2000))]
         #[test]
-        fn damaged_bytes_never_panic(cut in 0..400usize, at in 0..200usize, byte: u8) {
+        fn damaged_bytes_never_panic(
+            cut in 0..400usize, at in 0..200usize, byte: u8, has_link: bool,
+        ) {
             let mut bytes = Vec::new();
-            encode_node(&documented_node(), &mut bytes);
+            let node = if has_link { documented_root() } else { documented_node() };
+            encode_node(&node, &mut bytes);
             bytes.truncate(cut);
             if let Some(damaged) = bytes.get_mut(at) {
                 *damaged = byte;

@@ -4,13 +4,14 @@
 //! split within the range of a run, both parts refer to the run, each clipped to its range. Merges
 //! later replace the references; then the run's space is freed.
 //!
-//! Invariant: if a reference is not clipped, the complete run is in the child's range. So the range
-//! can grow (when a neighbour is dropped) without exposing other entries.
+//! Invariant: if a reference is not clipped, the complete run is in the child's range, and no other
+//! child refers to it. So the range can grow (when a neighbour is dropped) without exposing other
+//! entries. The numbers of references to the other runs are in [`SharedRuns`](crate::shared_runs).
 
 use super::key_range::{KeyRange, max_upper, min_upper};
 use crate::{Run, RunDescription};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use teak_base::WriteId;
 use teak_base::bytes::key_successor;
 
@@ -32,28 +33,43 @@ impl RunForm {
     }
 }
 
-/// A run of the tree, or of a job's result.
+/// Identifies a run of a tree, as long as a version refers to it. A node that is read again has
+/// other handles of the same runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum RunId {
+    /// The offset of the index block.
+    Block(u64),
+    /// The number of a run that has range tombstones only. Taken from the numbers of children.
+    Number(u64),
+}
+
+/// A run in at least one version of the tree.
 #[derive(Debug)]
 pub(crate) struct RunHandle {
     pub(crate) run: Arc<Run>,
     pub(crate) form: RunForm,
+    id: RunId,
     /// The range of its entries and range tombstones.
     extent: KeyRange,
     /// Whether all write ids of the run are treated as settled.
     settled: AtomicBool,
-    /// References from the current version. Changed under the install lock.
-    references: AtomicU32,
 }
 
 impl RunHandle {
-    pub(crate) fn new(run: Run, form: RunForm, settled: bool) -> Self {
+    /// `number` identifies the run if it has no blocks.
+    pub(crate) fn new(run: Run, form: RunForm, settled: bool, number: u64) -> Self {
+        let index = run.description().index;
         Self {
             extent: extent(run.description()),
             run: Arc::new(run),
             form,
+            id: index.map_or(RunId::Number(number), |index| RunId::Block(index.offset)),
             settled: AtomicBool::new(settled),
-            references: AtomicU32::new(0),
         }
+    }
+
+    pub(crate) fn id(&self) -> RunId {
+        self.id
     }
 
     pub(crate) fn description(&self) -> &RunDescription {
@@ -89,21 +105,6 @@ impl RunHandle {
     /// writes. This never becomes false again.
     pub(crate) fn mark_settled(&self) {
         self.settled.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn add_reference(&self) {
-        self.references.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn references(&self) -> u32 {
-        self.references.load(Ordering::Relaxed)
-    }
-
-    /// Removes a reference. Returns true when it was the last.
-    pub(crate) fn remove_reference(&self) -> bool {
-        let before = self.references.fetch_sub(1, Ordering::Relaxed);
-        assert!(before > 0, "a run is let go as often as it is referred to");
-        before == 1
     }
 }
 
@@ -192,7 +193,7 @@ impl RunRef {
     }
 
     pub(crate) fn is_same_run(&self, other: &RunRef) -> bool {
-        Arc::ptr_eq(&self.handle, &other.handle)
+        self.handle.id == other.handle.id
     }
 
     /// Estimates this reference's share of a count of the whole run: half, if the reference is

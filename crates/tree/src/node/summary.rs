@@ -41,10 +41,10 @@ pub(crate) struct Summary {
     pub(crate) holds_buffered: bool,
     /// Whether a leaf has pending upper runs.
     pub(crate) holds_pending: bool,
-    /// Maximum number of upper runs of a child.
-    pub(crate) child_runs: u64,
-    /// The same, relative to the number at which a job is due.
-    pub(crate) run_load: f64,
+    /// Maximum number of upper runs of an inner child.
+    pub(crate) inner_runs: u64,
+    /// Maximum number of pending runs of a leaf.
+    pub(crate) leaf_runs: u64,
 }
 
 /// The runs of a leaf by kind.
@@ -198,12 +198,7 @@ fn due_inner(runs: &[RunRef], below: &Summary, options: &TreeOptions) -> f64 {
 }
 
 impl Summary {
-    pub(crate) fn of_child(
-        runs: &[RunRef],
-        below: Option<&Summary>,
-        own_due: f64,
-        options: &TreeOptions,
-    ) -> Self {
+    pub(crate) fn of_child(runs: &[RunRef], below: Option<&Summary>, own_due: f64) -> Self {
         let mut summary = match below {
             Some(below) => Summary {
                 holds_buffered: below.holds_buffered || !runs.is_empty(),
@@ -215,13 +210,14 @@ impl Summary {
                 ..Summary::default()
             },
         };
-        let upper_runs = upper_runs(runs);
-        let run_load = run_load(upper_runs, below.is_none(), options);
-        summary.child_runs = summary.child_runs.max(upper_runs);
-        summary.run_load = summary.run_load.max(run_load);
+        let own_runs = match below {
+            Some(_) => &mut summary.inner_runs,
+            None => &mut summary.leaf_runs,
+        };
+        *own_runs = (*own_runs).max(upper_runs(runs));
         summary.due = summary.due.max(own_due);
         if own_due >= 1.0 {
-            summary.due_bytes += waiting_bytes(runs, below.is_none());
+            add(&mut summary.due_bytes, waiting_bytes(runs, below.is_none()));
         }
         for run in runs {
             summary.add_run(run, below.is_none());
@@ -232,27 +228,55 @@ impl Summary {
     fn add_run(&mut self, run: &RunRef, in_leaf: bool) {
         let description = run.handle.description();
         let count = |value: u64| i64::try_from(run.share(value)).unwrap_or(i64::MAX);
-        self.runs += 1;
-        self.entries += run.share(description.entries());
-        self.deletes += run.share(description.deletes);
-        self.range_tombstones += description.range_tombstones.len() as u64;
         let separate = &description.separate;
-        self.merge_bytes += run.merge_bytes();
-        self.raw_bytes += run.share(description.raw_bytes + separate.raw_bytes);
-        self.stored_bytes += run.share(description.stored_bytes + separate.stored_bytes);
-        self.separate_values += run.share(separate.count);
-        self.separate_bytes += run.share(separate.stored_bytes);
+        for (total, value) in [
+            (&mut self.runs, 1),
+            (&mut self.entries, run.share(description.entries())),
+            (&mut self.deletes, run.share(description.deletes)),
+            (
+                &mut self.range_tombstones,
+                description.range_tombstones.len() as u64,
+            ),
+            (&mut self.merge_bytes, run.merge_bytes()),
+            (
+                &mut self.raw_bytes,
+                run.share(description.raw_bytes + separate.raw_bytes),
+            ),
+            (
+                &mut self.stored_bytes,
+                run.share(description.stored_bytes + separate.stored_bytes),
+            ),
+            (&mut self.separate_values, run.share(separate.count)),
+            (&mut self.separate_bytes, run.share(separate.stored_bytes)),
+        ] {
+            add(total, value);
+        }
         self.blocks_end = self.blocks_end.max(description.blocks_end);
         let rows = if in_leaf && run.handle.form == RunForm::Bottom {
             count(description.keys)
         } else {
-            self.upper_bytes += run.merge_bytes();
+            add(&mut self.upper_bytes, run.merge_bytes());
             count(description.puts).saturating_sub(count(description.deletes))
         };
-        self.rows = self.rows.saturating_add(rows);
+        self.add_rows(rows);
         if !run.handle.is_settled() {
             self.write_ids = join_ids(self.write_ids, description.write_ids);
         }
+    }
+
+    fn add_rows(&mut self, rows: i64) {
+        self.rows = self.rows.saturating_add(rows).clamp(-ROWS_MAX, ROWS_MAX);
+    }
+
+    /// Maximum number of upper runs of a child.
+    pub(crate) fn child_runs(&self) -> u64 {
+        self.inner_runs.max(self.leaf_runs)
+    }
+
+    /// The same, relative to the number at which a job is due.
+    pub(crate) fn run_load(&self, options: &TreeOptions) -> f64 {
+        let inner = run_load(self.inner_runs, false, options);
+        inner.max(run_load(self.leaf_runs, true, options))
     }
 
     pub(crate) fn of_node<'a>(children: impl Iterator<Item = &'a Summary>) -> Self {
@@ -261,30 +285,42 @@ impl Summary {
             ..Summary::default()
         };
         for summary in children {
-            total.runs += summary.runs;
-            total.leaves += summary.leaves;
-            total.nodes += summary.nodes;
-            total.entries += summary.entries;
-            total.deletes += summary.deletes;
-            total.range_tombstones += summary.range_tombstones;
-            total.rows = total.rows.saturating_add(summary.rows);
-            total.merge_bytes += summary.merge_bytes;
-            total.raw_bytes += summary.raw_bytes;
-            total.stored_bytes += summary.stored_bytes;
-            total.separate_values += summary.separate_values;
-            total.separate_bytes += summary.separate_bytes;
+            for (total, value) in [
+                (&mut total.runs, summary.runs),
+                (&mut total.leaves, summary.leaves),
+                (&mut total.nodes, summary.nodes),
+                (&mut total.entries, summary.entries),
+                (&mut total.deletes, summary.deletes),
+                (&mut total.range_tombstones, summary.range_tombstones),
+                (&mut total.merge_bytes, summary.merge_bytes),
+                (&mut total.raw_bytes, summary.raw_bytes),
+                (&mut total.stored_bytes, summary.stored_bytes),
+                (&mut total.separate_values, summary.separate_values),
+                (&mut total.separate_bytes, summary.separate_bytes),
+                (&mut total.upper_bytes, summary.upper_bytes),
+                (&mut total.due_bytes, summary.due_bytes),
+            ] {
+                add(total, value);
+            }
+            total.add_rows(summary.rows);
             total.blocks_end = total.blocks_end.max(summary.blocks_end);
-            total.upper_bytes += summary.upper_bytes;
-            total.due_bytes += summary.due_bytes;
             total.write_ids = join_ids(total.write_ids, summary.write_ids);
             total.due = total.due.max(summary.due);
-            total.child_runs = total.child_runs.max(summary.child_runs);
-            total.run_load = total.run_load.max(summary.run_load);
+            total.inner_runs = total.inner_runs.max(summary.inner_runs);
+            total.leaf_runs = total.leaf_runs.max(summary.leaf_runs);
             total.holds_buffered |= summary.holds_buffered;
             total.holds_pending |= summary.holds_pending;
         }
         total
     }
+}
+
+/// The maximum of a total. Real ones are far smaller; damaged files cause no overflow.
+pub(super) const TOTAL_MAX: u64 = 1 << 60;
+const ROWS_MAX: i64 = 1 << 60;
+
+fn add(total: &mut u64, value: u64) {
+    *total = total.saturating_add(value).min(TOTAL_MAX);
 }
 
 /// The smallest range that contains both ranges.

@@ -2,7 +2,7 @@
 
 use super::run::{SalvageRun, lost_value};
 use crate::lost_part::{LostKind, LostPart, is_loss};
-use crate::node::{Key, LeafPath};
+use crate::node::{Key, KeyRange, LeafPath};
 use crate::source::run_tombstones;
 use crate::tree::Tree;
 use crate::version::TreeVersion;
@@ -92,7 +92,7 @@ pub struct SalvageCursor<V> {
     /// Whether the tree may be in an older state, so that every version may be an older one.
     is_older: bool,
     lost: Vec<LostPart>,
-    /// The kinds and the offsets in the file of the parts in `lost`.
+    /// The parts in `lost`: their kinds and blocks.
     known: HashSet<(LostKind, u64)>,
 }
 
@@ -251,7 +251,19 @@ impl<V: Visibility> SalvageCursor<V> {
         if self.visibility.is_interrupted() {
             return Err(StorageError::Interrupted);
         }
-        let path = LeafPath::to_key(&self.version.root, &from);
+        let Self {
+            tree, lost, known, ..
+        } = self;
+        let mut load = |link: &_, range: &KeyRange| match tree.nodes.load(link, range) {
+            Err(error) if is_loss(&error) => {
+                let upper = range.upper.as_deref();
+                let part = LostPart::new(LostKind::Subtree, &range.lower, upper, error);
+                note_lost(lost, known, &part);
+                Ok(None)
+            }
+            read => read.map(Some),
+        };
+        let path = LeafPath::to_key_with(&self.version.root, &from, &mut load)?;
         self.layers.clear();
         for slot in self.version.memtables() {
             self.layers.push(Layer {

@@ -3,34 +3,24 @@
 use super::run::{lost_page, lost_value};
 use crate::Page;
 use crate::lost_part::{LostKind, LostPart, is_loss};
-use crate::node::{KeyRange, Node, RunForm, RunHandle, RunRef};
+use crate::node::{KeyRange, Node, RunForm, RunId, RunRef};
 use crate::tree::Tree;
 use std::collections::HashMap;
-use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
 
-/// The runs with the ranges of the references to them.
-type Runs = HashMap<*const RunHandle, (RunRef, Vec<KeyRange>)>;
-
-fn collect(node: &Node, runs: &mut Runs) {
-    for child in &node.children {
-        for run in &child.runs {
-            let entry = runs.entry(Arc::as_ptr(&run.handle));
-            let (_, ranges) =
-                entry.or_insert_with(|| (RunRef::whole(Arc::clone(&run.handle)), Vec::new()));
-            ranges.push(run.range());
-        }
-        if let Some(below) = &child.below {
-            collect(below, runs);
-        }
-    }
+/// A survey in progress.
+struct Survey<'a> {
+    tree: &'a Tree,
+    may_continue: &'a mut dyn FnMut() -> bool,
+    found: &'a mut dyn FnMut(&LostPart),
+    /// The runs of which children refer to parts, with the ranges of the parts.
+    clipped: HashMap<RunId, (RunRef, Vec<KeyRange>)>,
 }
 
 impl Tree {
-    /// Reads all blocks of the current runs, and the separate values of their entries, from the
-    /// disk. Calls `found` for the nodes that could not be read when the tree was opened, then for
-    /// each part that cannot be read now. `may_continue` is called for each page and each separate
-    /// value.
+    /// Reads all blocks of the current version from the disk, and passes those to
+    /// `found` that cannot be read. `may_continue` is called for each page. Nodes
+    /// that are not in memory do not remain there.
     ///
     /// # Errors
     /// `Interrupted` when `may_continue` returns false; errors other than those
@@ -40,15 +30,52 @@ impl Tree {
         may_continue: &mut dyn FnMut() -> bool,
         found: &mut dyn FnMut(&LostPart),
     ) -> StorageResult<()> {
-        self.lost.iter().for_each(&mut *found);
         let version = self.version.load_full();
-        let mut runs = Runs::new();
-        collect(&version.root, &mut runs);
-        let mut runs: Vec<(RunRef, Vec<KeyRange>)> = runs.into_values().collect();
-        let place = |run: &RunRef| run.handle.description().index.map(|index| index.offset);
-        runs.sort_by(|(a, _), (b, _)| (a.lower(), place(a)).cmp(&(b.lower(), place(b))));
-        for (run, ranges) in &runs {
-            survey_run(run, ranges, may_continue, found)?;
+        let mut survey = Survey {
+            tree: self,
+            may_continue,
+            found,
+            clipped: HashMap::new(),
+        };
+        self.lost.iter().for_each(&mut *survey.found);
+        survey.node(&version.root, &KeyRange::all())?;
+        let clipped = std::mem::take(&mut survey.clipped);
+        let mut clipped: Vec<_> = clipped.into_iter().collect();
+        clipped.sort_by(|(id_a, (a, _)), (id_b, (b, _))| {
+            a.lower().cmp(b.lower()).then(id_a.cmp(id_b))
+        });
+        for (_, (run, ranges)) in &clipped {
+            survey_run(run, ranges, survey.may_continue, survey.found)?;
+        }
+        Ok(())
+    }
+}
+
+impl Survey<'_> {
+    fn node(&mut self, node: &Node, range: &KeyRange) -> StorageResult<()> {
+        for (child, child_range) in node.children_with_ranges(range) {
+            for run in &child.runs {
+                if run.clip.is_none() {
+                    let ranges = [run.range()];
+                    survey_run(run, &ranges, self.may_continue, self.found)?;
+                    continue;
+                }
+                let entry = self.clipped.entry(run.handle.id());
+                let (_, ranges) =
+                    entry.or_insert_with(|| (RunRef::whole(run.handle.clone()), Vec::new()));
+                ranges.push(run.range());
+            }
+            if let Some(link) = &child.below {
+                match self.tree.nodes.read_again(link, &child_range) {
+                    Ok(below) => self.node(&below, &child_range)?,
+                    Err(error) if is_loss(&error) => {
+                        let upper = child_range.upper.as_deref();
+                        let lower = &child_range.lower;
+                        (self.found)(&LostPart::new(LostKind::Subtree, lower, upper, error));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ impl Visibility for At {
 /// Freezes the memtable, and runs all jobs that are due.
 pub fn flush(subject: &Subject, horizon: &Snapshots) {
     subject.tree.freeze(|| Lsn(0));
-    while let Some(job) = subject.tree.next_job() {
+    while let Some(job) = subject.tree.next_job().unwrap() {
         job.run(horizon).unwrap();
     }
 }

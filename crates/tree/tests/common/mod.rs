@@ -279,6 +279,7 @@ pub struct Subject {
     pub cache: Arc<PageCache>,
     pub tree: Arc<Tree>,
     pub durable: Lsn,
+    node_bytes_max: u64,
 }
 
 impl Subject {
@@ -294,7 +295,14 @@ impl Subject {
             cache,
             tree,
             durable: Lsn(0),
+            node_bytes_max: u64::MAX,
         }
+    }
+
+    /// Evicts nodes above this number of bytes, also after the file is opened again.
+    pub fn limit_nodes(&mut self, bytes: u64) {
+        self.node_bytes_max = bytes;
+        self.cache.nodes().set_bytes_max(bytes);
     }
 
     pub fn apply(&self, lsn: Lsn, logged: &Logged) {
@@ -326,6 +334,7 @@ impl Subject {
 
     pub fn open_again(&mut self) {
         self.cache = Arc::new(PageCache::new(64 * 1024));
+        self.cache.nodes().set_bytes_max(self.node_bytes_max);
         let opened = Tree::open(&self.disk, &self.path, Some(FileId(7)), &self.cache);
         self.tree = opened.unwrap();
     }
@@ -444,7 +453,7 @@ pub fn reclaim(subject: &mut Subject, goal: SpaceGoal, horizon: &dyn Horizon) ->
             SpaceAction::Checkpoint => {}
             SpaceAction::Move { mut limit } => {
                 while !progress && before > limit + 64 * 1024 {
-                    while let Some(job) = subject.tree.next_relocation(limit) {
+                    while let Some(job) = subject.tree.next_relocation(limit).unwrap() {
                         let report = job.run(horizon).unwrap();
                         if report.runs_moved + report.runs_written == 0 {
                             break;
@@ -452,8 +461,8 @@ pub fn reclaim(subject: &mut Subject, goal: SpaceGoal, horizon: &dyn Horizon) ->
                         progress = true;
                         moved += report.bytes_relocated;
                     }
-                    progress |= subject.tree.relocate_nodes(limit);
-                    // Tries a higher limit, because the holes before this one may be too small.
+                    progress |= subject.tree.relocate_nodes(limit).unwrap();
+                    // The holes may be too small.
                     limit += (before - limit) / 2;
                 }
             }

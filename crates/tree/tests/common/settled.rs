@@ -28,7 +28,7 @@ impl Visibility for SeesAll {
 /// Freezes the memtable, and runs all jobs that are due.
 pub fn flush(subject: &Subject) {
     subject.tree.freeze(|| Lsn(0));
-    while let Some(job) = subject.tree.next_job() {
+    while let Some(job) = subject.tree.next_job().unwrap() {
         job.run(&SETTLED).unwrap();
     }
 }

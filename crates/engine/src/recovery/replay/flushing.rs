@@ -45,6 +45,13 @@ pub(super) struct Flushing {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// A job of an index. If a node cannot be read, only memtables are flushed: the opened engine
+/// tries the merges again, and reports the error.
+pub(super) fn job_of(index: &Index) -> Option<FlushJob> {
+    let job = index.tree.next_job();
+    job.unwrap_or_else(|_| index.tree.next_memtable_job())
+}
+
 impl Shared {
     /// A job of an index with a frozen memtable, or one that moves runs down while
     /// the bytes of such runs exceed the limit. The remaining merges are left to the
@@ -52,7 +59,7 @@ impl Shared {
     fn claim(&self, state: &State) -> Option<(Arc<Index>, FlushJob)> {
         let claim = |index: &Arc<Index>| match index.is_dropped() {
             true => None,
-            false => Some((Arc::clone(index), index.tree.next_job()?)),
+            false => Some((Arc::clone(index), job_of(index)?)),
         };
         let has_frozen = |index: &&Arc<Index>| index.tree.frozen_memtables() > 0;
         let mut frozen = state.indexes.iter().filter(has_frozen);

@@ -37,7 +37,7 @@ impl BlockMemory {
 pub(crate) enum BlockUse {
     /// A decoded page, run index or separate value.
     Block,
-    /// What nodes have of a run: its description, and the references to it.
+    /// A node, or a run in it: the run's description and the references to the run.
     Node,
 }
 

@@ -1,10 +1,9 @@
 //! The cache of decoded pages, run indexes and separate values, which the trees of an engine share:
 //! a `quick_cache` (S3-FIFO) with sizes in bytes.
 //!
-//! Space of a file is reused after its block is freed. The thread that writes a
-//! new block removes the cached one at the same offset. No reader can insert
-//! the old block again, because space is reused only after the last pin that
-//! reaches the old block is dropped.
+//! Space of a file is reused after its block is freed. The thread that writes a new block removes
+//! the cached one at the same offset. No reader can insert the old block again, because space is
+//! reused only after the last pin that retains the old block is dropped.
 
 use crate::Page;
 use crate::block_memory::BlockMemory;
@@ -71,7 +70,7 @@ impl quick_cache::Weighter<Key, Cached> for Weigher {
 pub struct PageCache {
     blocks: Cache<Key, Cached, Weigher>,
     /// Lookups that did not find the block. They are counted here because `quick_cache` counts a
-    /// lookup that loads the block twice.
+    /// lookup twice if it loads the block.
     misses: AtomicU64,
     /// Striped, because every check of a filter changes these counts.
     filters: Striped<FilterCounts>,
@@ -133,7 +132,7 @@ impl PageCache {
         &self.blocks_in_memory
     }
 
-    /// The nodes of these trees that are in memory.
+    /// The nodes in memory of all trees that use this cache.
     #[must_use]
     pub fn nodes(&self) -> &Arc<NodeMemory> {
         &self.nodes

@@ -9,8 +9,8 @@
 //!    runs, if it has changed. Blocks of nodes that the captured root does not
 //!    refer to are freed. From then on the written nodes may be evicted, except
 //!    those that were replaced between 2 and 3.
-//! 5. The caller makes the log durable up to the position that the runs hold,
-//!    for one checkpoint or for many.
+//! 5. The caller makes the log durable up to the flushed position, for one checkpoint or for
+//!    several.
 //! 6. The block file writes its space map and its superblock, and syncs.
 //!
 //! After a failure the older checkpoint is valid. Blocks that were published remain, and the next
@@ -39,15 +39,15 @@ pub struct TreeCheckpointTurn {
 /// cancels the checkpoint, unless it is committed.
 #[derive(Debug)]
 pub struct TreeCheckpoint {
-    /// Declared before `prepared`, whose drop ends the turn, so that it is dropped first.
+    /// Declared before `prepared`, so that it is dropped before the turn ends with `prepared`.
     captured: CapturedPositions,
     prepared: PreparedCheckpoint,
     payload: Payload,
     write_ids: Option<(WriteId, WriteId)>,
 }
 
-/// Reports the end of a captured checkpoint to the tree: its failure, if it is dropped before
-/// `durable` is called.
+/// Reports to the tree whether a captured checkpoint has become durable. If this is dropped before
+/// `durable` is called, the checkpoint has failed.
 #[derive(Debug)]
 struct CapturedPositions {
     tree: Arc<Tree>,
@@ -114,8 +114,8 @@ impl Tree {
         self.file.checkpoint_refusal()
     }
 
-    /// Makes another checkpoint necessary, even if no run has changed, unless the
-    /// durable one says that it contains everything before `lsn`.
+    /// Makes another checkpoint necessary, even if no run has changed, unless [`Tree::durable_lsn`]
+    /// is `lsn` or above.
     pub fn require_durable(&self, lsn: Lsn) {
         let mut install = self.install.lock();
         install.changed |= install.durable_lsn < lsn;
@@ -369,7 +369,7 @@ impl NodeWriter {
             tree.version.store(Arc::new(pinned_again));
         }
         drop(install);
-        // A node is not evicted while this refers to it.
+        // A node is not evicted while `written` refers to it.
         let links = written.into_iter();
         let links = links.filter_map(|(node, link)| Some(link?.to_evict(&node)));
         let links: Vec<_> = links.collect();

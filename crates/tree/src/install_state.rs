@@ -31,7 +31,7 @@ pub(crate) struct InstallState {
     pub(crate) shared: SharedRuns,
     /// Whether they have changed since the last captured checkpoint.
     pub(crate) shared_changed: bool,
-    /// Their blocks.
+    /// The blocks of the list of shared runs.
     pub(crate) shared_blocks: Vec<BlockAddress>,
     /// Blocks of nodes that the root does not refer to any more.
     dropped_nodes: Vec<Arc<NodeBlock>>,

@@ -373,7 +373,7 @@ impl LoadedNode {
         Self(Guard::from_inner(Some(node)))
     }
 
-    /// A reference for longer use. The node is not evicted at the same time.
+    /// A reference for longer use. The node is not evicted while it exists.
     pub(crate) fn to_arc(&self) -> Arc<Node> {
         match &*self.0 {
             Some(node) => Arc::clone(node),

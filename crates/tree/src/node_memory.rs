@@ -3,7 +3,7 @@
 //! A node that can be read from the file is *evictable*. When the nodes exceed their share, the
 //! thread that has loaded another one evicts evictable nodes that were not used since the last time
 //! (the clock algorithm). Roots, nodes that no checkpoint has written yet, and nodes in use remain.
-//! Because they may exceed the share, evictable nodes retain a part of it that others cannot use.
+//! Because these may exceed the share, a part of it is left to evictable nodes.
 
 use crate::block_memory::{BlockCharge, BlockMemory, BlockUse};
 use parking_lot::Mutex;
@@ -75,11 +75,11 @@ impl EvictableNodes {
     }
 }
 
-/// Evictable nodes retain one part in this many of the share.
+/// The part of the share that is left to evictable nodes is the share divided by this number.
 const RETAINED_SHARE: u64 = 4;
 
-/// Dropped nodes are removed when the list has twice as many entries as there are nodes in memory,
-/// and these more.
+/// Dropped nodes are removed from the list when half of its length exceeds the number of nodes in
+/// memory by this number.
 const DROPPED_MAX: usize = 1024;
 
 impl NodeMemory {
@@ -116,8 +116,8 @@ impl NodeMemory {
         self.reads.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds nodes that have become evictable, and evicts nodes if there are too many. Called without
-    /// locks.
+    /// Adds nodes that have become evictable, and evicts nodes if there are too many. Called
+    /// without locks.
     pub(crate) fn add_evictable(&self, nodes: impl Iterator<Item = EvictableNode>) {
         let mut evictable = self.evictable.lock();
         nodes.for_each(|node| evictable.push(node));
@@ -133,7 +133,8 @@ impl NodeMemory {
         self.in_memory.node_bytes() > self.bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Evicts nodes until the others fit, or none is left that may be evicted.
+    /// Evicts nodes until the others fit, until evictable nodes fit in the part that is left to
+    /// them, or until no node can be evicted.
     fn evict(&self) {
         if !self.is_full() {
             return;

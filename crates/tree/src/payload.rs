@@ -1,7 +1,6 @@
-//! The tree's part of the superblock: the addresses of the root and of the list of
-//! shared runs, the options, the log position from which recovery replays, the next child number, and counts
-//! of rows and bytes. See "Superblock payload of a tree" in
-//! `docs/design/format.md`.
+//! The tree's part of the superblock: the addresses of the root and of the list of shared runs, the
+//! options, the log position from which recovery replays, the next child number, and counts of rows
+//! and bytes. See "Superblock payload of a tree" in `docs/design/format.md`.
 
 use crate::TreeOptions;
 use crate::node::ChildId;

@@ -1,11 +1,11 @@
 //! The numbers of references to runs to which several children refer.
 //!
 //! A run has one reference, unless a split or a flush has clipped it to the ranges of several
-//! children. Most runs are not in the table. It is in memory while the tree is open, and a checkpoint
-//! writes it if it has changed, so that opening a tree does not count references. See "Shared runs"
-//! in `docs/design/format.md`.
+//! children. Most runs are not in the table. It is in memory while the tree is open, and a
+//! checkpoint writes it if it has changed, so that opening a tree does not count references. See
+//! "Shared runs" in `docs/design/format.md`.
 //!
-//! Its size is bounded by the runs that splits have clipped since they were last merged: a few for
+//! Its size is bounded by the number of clipped runs that have not been merged since: a few for
 //! each inner child.
 
 use std::collections::BTreeMap;
@@ -16,12 +16,12 @@ use teak_block_file::{BlockAddress, BlockDescription, BlockFile, BlockKind, Bloc
 
 /// The layout number of these blocks.
 const SHARED_RUNS_LAYOUT: u8 = 1;
-/// Entries of a block.
+/// Maximum number of entries of a block.
 const BLOCK_ENTRIES_MAX: usize = 1 << 16;
 const PARTS: usize = 64;
 
-/// References by the offset of the run's index, of runs that have at least two. A clone shares its
-/// memory until one of the two is changed.
+/// The numbers of references, by the offset of the run's index, of runs that have at least two. A
+/// clone shares its memory until one of the two is changed.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedRuns {
     parts: Vec<Arc<BTreeMap<u64, u32>>>,
@@ -95,7 +95,8 @@ impl SharedRuns {
         Ok(addresses)
     }
 
-    /// Reads the table whose first block is at `first`. Returns it with the addresses of its blocks.
+    /// Reads the table whose first block is at `first`. Returns it with the addresses of its
+    /// blocks.
     ///
     /// # Errors
     /// `Corrupt`, `UnsupportedFormat`, `Io`.

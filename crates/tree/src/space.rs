@@ -64,7 +64,7 @@ impl SpaceGoal {
         }
     }
 
-    /// Freed bytes that may wait for a checkpoint.
+    /// Maximum of the freed bytes that only a checkpoint makes reusable.
     fn pending(self, live: u64) -> u64 {
         match self {
             Self::Busy => live / 8 + 4 * 1024 * 1024,
@@ -102,14 +102,16 @@ impl Tree {
         SpaceAction::Move { limit }
     }
 
-    /// Replaces nodes whose blocks end after `limit`, and the nodes above them, by copies in memory,
-    /// which the next checkpoint writes into holes. Returns whether there were any. A call replaces
-    /// a limited number of nodes; those that remain are replaced after the next checkpoint.
+    /// Replaces nodes whose blocks end after `limit`, and the nodes above them, by copies in
+    /// memory, which the next checkpoint writes into holes. That checkpoint also writes the list of
+    /// shared runs again, if one of its blocks ends after `limit`. Returns whether there is
+    /// anything to write. A call replaces a limited number of nodes; call it again after the
+    /// checkpoint.
     ///
     /// # Errors
     /// Errors of reading nodes. Nothing is replaced then.
     pub fn relocate_nodes(&self, limit: u64) -> StorageResult<bool> {
-        // They are not evicted before the end.
+        // Nodes that were read for the copies. They are not evicted while they are held.
         let mut held: Vec<Arc<Node>> = Vec::new();
         let version = self.version.load_full();
         self.hold_distant(&version.root, &KeyRange::all(), limit, &mut held)?;
@@ -169,10 +171,10 @@ fn is_near(link: &NodeLink, limit: u64) -> bool {
     place.is_some_and(|place| place.blocks_end <= limit)
 }
 
-/// Nodes that a call of [`Tree::relocate_nodes`] replaces.
+/// A call of [`Tree::relocate_nodes`] replaces at most about so many nodes.
 const COPIES_MAX: usize = 1000;
 
-/// Copies of nodes that are in no block yet.
+/// Replaces nodes by copies, which are in no block yet.
 struct Copies {
     limit: u64,
     replaced: Vec<Arc<NodeBlock>>,

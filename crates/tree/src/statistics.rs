@@ -49,7 +49,7 @@ pub struct TreeStatistics {
     pub entries_merged: u64,
     /// Raw bytes that memtable flushes have written.
     pub raw_bytes_flushed: u64,
-    /// Raw bytes that all jobs have written, except bulk loads and relocations. Divided by
+    /// Raw bytes that jobs have written, without bulk loads and relocations. Divided by
     /// `raw_bytes_flushed` this is the write amplification of the tree, without the log.
     pub raw_bytes_written: u64,
     /// Bytes that these jobs have written to the file.

@@ -47,7 +47,8 @@ pub struct Tree {
     pub(crate) slow_read: Mutex<Option<Key>>,
     pub(crate) account: Arc<TreeAccount>,
     /// Shared from the installation of a job's result until all blocks that it frees are free;
-    /// exclusive while a checkpoint captures the space, which then contains no part of them.
+    /// exclusive while a checkpoint captures the space. So the captured state has all of these
+    /// blocks free, or none.
     pub(crate) freeing: RwLock<()>,
     pub(crate) install: Mutex<InstallState>,
     pub(crate) nodes: NodeReader,
@@ -183,7 +184,7 @@ impl Tree {
             None => Node::empty(install.take_child_id(), &options, cache.nodes()),
         };
         if !is_for_salvage {
-            // For the installation of jobs, which a tree that is salvaged has none of.
+            // Only the installation of jobs needs the list, and a salvaged tree has no jobs.
             let shared = SharedRuns::read(&file, payload.shared_runs)?;
             (install.shared, install.shared_blocks) = shared;
         }

@@ -53,7 +53,7 @@ impl Tree {
         }
         check.node(&version.root, &KeyRange::all(), progress)?;
         check.clipped_runs(&shared, progress)?;
-        // They may have been freed and their space used again, unless they are still needed.
+        // If a checkpoint has replaced the list since, other blocks may have reused its space.
         if self.install.lock().shared_blocks == shared_blocks {
             check.blocks.extend(shared_blocks);
         }
@@ -65,9 +65,9 @@ impl Tree {
         Ok(report)
     }
 
-    /// The current version with its shared runs, and the blocks of their list, after these have been
-    /// read. No pin retains the blocks if a checkpoint is replacing them, so they are read again if
-    /// it has done that.
+    /// The current version with its shared runs, and the blocks of their list, after these have
+    /// been read. If a checkpoint replaces the list at the same time, no pin retains the old
+    /// blocks, so the new ones are read.
     fn with_shared_blocks(
         &self,
     ) -> StorageResult<(Arc<TreeVersion>, SharedRuns, Vec<BlockAddress>)> {
@@ -146,7 +146,7 @@ impl Check<'_> {
         self.tree.nodes.read_again(link, range)
     }
 
-    /// Checks a run now, if no other child refers to it.
+    /// Checks an unclipped run. A clipped run is checked after all nodes.
     fn run(
         &mut self,
         run: &RunRef,

@@ -73,8 +73,8 @@ pub(crate) struct TreeVersion {
 }
 
 impl TreeVersion {
-    /// The same version with another root, or with the same, and new pins. They do not retain
-    /// node blocks that a checkpoint has replaced since the old ones were taken. The caller holds
+    /// The same version with `root`, which may be the old one, and with new pins. Unlike the old
+    /// pins, these do not retain node blocks that a checkpoint has freed since. The caller holds
     /// the install lock.
     pub(crate) fn with_root(
         &self,

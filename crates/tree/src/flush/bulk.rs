@@ -145,7 +145,7 @@ impl BulkLoad<'_> {
                 shared: &install.shared,
                 claimed: &install.claimed,
             };
-            // No job's child.
+            // The edit belongs to no job.
             let own = ChildId::ROOT;
             let mut editor = Editor::new(root, base, own, &mut install.next_child_id);
             let edited = editor.change(&[], Depth::Leaf, &mut |editor, leaf, range| {

@@ -18,8 +18,8 @@ use std::time::Instant;
 use teak_base::{StorageError, StorageResult};
 use teak_block_file::BlockAddress;
 
-/// Separate values that are freed in one step. Readers and writers that pin or allocate space wait
-/// for a step.
+/// Number of separate values that are freed in one step. Threads that pin or allocate space wait
+/// while a step runs.
 const VALUES_PER_BATCH: usize = 256;
 
 /// A run and its copy, some of whose blocks are at other places of the file.
@@ -84,7 +84,7 @@ impl JobContext<'_> {
             values: unreferenced_values(&self.tree.file, outcome.released(), copied)?,
         };
         let tree = self.tree;
-        // They are not evicted before the end.
+        // Nodes that were read for the installation. They are not evicted while they are held.
         let mut held: Vec<Arc<Node>> = Vec::new();
         loop {
             // Until all blocks are freed.
@@ -97,7 +97,7 @@ impl JobContext<'_> {
             match self.try_install(&mut install, &version, &mut outcome, &released) {
                 Ok(is_installed) => {
                     drop(install);
-                    // No entry of the new version refers to them, so the lock is not needed.
+                    // No entry of the new version refers to the values, so the lock is not needed.
                     let values = released.values.chunks(VALUES_PER_BATCH);
                     for batch in values.filter(|_| is_installed) {
                         tree.file.publish(Vec::new(), batch);
@@ -117,8 +117,8 @@ impl JobContext<'_> {
         }
     }
 
-    /// Returns whether the result is installed; otherwise it is discarded. Without an effect if a
-    /// node is missing.
+    /// Returns whether the result was installed; otherwise it is discarded. After an error nothing
+    /// has changed.
     fn try_install(
         &self,
         install: &mut InstallState,

@@ -133,7 +133,7 @@ impl<'a> RunOutput<'a> {
     }
 }
 
-/// A run output together with the collection of its finished runs.
+/// A run output, with the blocks and counts of its finished runs.
 pub(super) struct Sink<'a, 'b> {
     pub(super) output: &'b mut RunOutput<'a>,
     pub(super) written: &'b mut Written,

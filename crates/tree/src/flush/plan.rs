@@ -87,8 +87,8 @@ impl Tree {
     }
 
     /// Claims a job for idle times, even if it is not due: it flushes a frozen memtable, moves
-    /// entries towards the leaves, or settles write ids. Returns `None` if only claimed children
-    /// have such work under this horizon, and for a tree that waits for its base.
+    /// entries towards the leaves, or settles write ids. Returns `None` if no unclaimed child has
+    /// such work under this horizon. A tree that waits for its base has only flushes of memtables.
     ///
     /// # Errors
     /// Errors of reading nodes, if there is no such job elsewhere.
@@ -141,10 +141,10 @@ impl Tree {
     }
 
     /// Claims a job on the unclaimed child whose runs (or their separate values) extend furthest
-    /// into the file. The job moves the child's blocks that end after `limit` to holes before it.
-    /// If a run to move is shared or clipped, the job instead merges the runs of a leaf, or flushes
-    /// those of an inner child. Returns `None` when no unclaimed child has blocks that end after
-    /// `limit`, and for a tree that waits for its base.
+    /// into the file. The job moves the child's blocks that end after `limit` to holes before the
+    /// limit. If a run to move is shared or clipped, the job instead merges the runs of a leaf, or
+    /// flushes those of an inner child. Returns `None` when no unclaimed child has blocks that end
+    /// after `limit`, and for a tree that waits for its base.
     ///
     /// # Errors
     /// Errors of reading nodes, if no other child has such blocks.

@@ -82,7 +82,7 @@ impl Tree {
     }
 }
 
-/// The highest unclaimed child on the path of a key that has many deletes.
+/// The highest unclaimed child with many deletes on the path of a key.
 fn find_deletes(
     version: &TreeVersion,
     key: &[u8],

@@ -28,7 +28,7 @@ pub struct FlushReport {
     pub entries_written: u64,
     /// Raw bytes written.
     pub raw_bytes_written: u64,
-    /// Bytes that merges have written to the file, headers and padding included.
+    /// Bytes written to the file, headers and padding included; zero for a relocation.
     pub stored_bytes_written: u64,
     /// Runs written.
     pub runs_written: u64,

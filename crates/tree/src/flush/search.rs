@@ -108,7 +108,7 @@ pub(super) struct Priority<'a> {
 /// Where a search by priority continues.
 struct Place {
     priority: u64,
-    /// The first of those with equal priority is visited first.
+    /// Of places with equal priority, the one that was added first is visited first.
     order: u64,
     child: Arc<Child>,
     range: KeyRange,

@@ -21,7 +21,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
 const CHUNK_BYTES_FIRST: usize = 8 * 1024;
-/// A new chunk has at most one part in this number of the arena's memory, but at least
+/// A new chunk has at most the arena's memory divided by this number, but at least
 /// [`CHUNK_BYTES_FIRST`].
 const CHUNK_SHARE: u64 = 4;
 const LARGE_BYTES: usize = 64 * 1024;

@@ -4,8 +4,9 @@
 //! 2. A checkpoint writes it, children before parents.
 //! 3. The checkpoint publishes it. From then on the node can be read again, so it may be evicted.
 //!
-//! If the checkpoint fails between 2 and 3, the node is unwritten again. A published node keeps its
-//! place: nodes are moved by replacing them.
+//! The node is unwritten again if the checkpoint fails between 2 and 3, or if the node was replaced
+//! before the checkpoint was captured. A published node keeps its place: nodes are moved by
+//! replacing them.
 
 use parking_lot::{Mutex, MutexGuard};
 use teak_block_file::BlockAddress;
@@ -70,7 +71,7 @@ impl NodeBlock {
         }
     }
 
-    /// The checkpoint that has written the node has failed.
+    /// The checkpoint that has written the node has failed, or frees the block.
     pub(crate) fn set_unwritten(&self) {
         *self.lock() = BlockState::Unwritten;
     }

@@ -105,7 +105,7 @@ pub(super) struct RawRun {
     pub(super) settled: bool,
     pub(super) clip: Option<Arc<KeyRange>>,
     pub(super) description: RunDescription,
-    /// Of a run without blocks.
+    /// The number of a run without blocks, otherwise zero.
     pub(super) number: u64,
 }
 
@@ -260,7 +260,7 @@ mod tests {
         Node::new(1, pivots, vec![left, right], PageCache::new(0).nodes())
     }
 
-    /// A node with a link to the other one, which is at 0x3000.
+    /// A node with a link to `documented_node`, which is at 0x3000.
     fn documented_root() -> Arc<Node> {
         let below = documented_node();
         let address = BlockAddress {

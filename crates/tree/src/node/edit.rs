@@ -8,7 +8,7 @@
 //! 1. A child whose node has too many children is split into parts of about the fanout; its runs
 //!    are clipped to the parts. A claimed child is not split, because its job must find it; a later
 //!    change splits it.
-//! 2. A child without runs on or below it is dropped when it has siblings; a
+//! 2. A child without runs on or below it is dropped, unless it is claimed or has no siblings; a
 //!    neighbour takes over its range.
 //! 3. A root with too many children gets a new root above it. A root with a
 //!    single child that has no runs is replaced by the node below.
@@ -90,9 +90,9 @@ pub(crate) struct Editor<'a> {
     memory: Arc<NodeMemory>,
     /// The child of the job that is being installed.
     own: ChildId,
-    /// Whether later edits may split and drop it.
+    /// Whether later edits may split or drop that child.
     is_released: bool,
-    /// The child above it that is being replaced.
+    /// A child above the job's own that is being replaced. It is not dropped, even without runs.
     retained: Option<ChildId>,
     next_child_id: &'a mut u64,
     touched: HashMap<u64, Touched>,
@@ -263,7 +263,7 @@ impl<'a> Editor<'a> {
             self.retained = None;
             return self.splice(node, position, replacement);
         }
-        // A claimed child remains in the tree.
+        // A claimed child is not dropped, so a path that does not reach it means damage.
         let Some(link) = &child.below else {
             let reason = "a claimed child is not on the path of its key";
             return Err(EditStop::Damaged(reason));

@@ -31,7 +31,7 @@ impl NodeReader {
         }
     }
 
-    /// A checkpoint writes children with numbers up to `end`.
+    /// A checkpoint writes children with numbers below `end`.
     pub(crate) fn raise_child_ids_end(&self, end: u64) {
         self.child_ids_end.fetch_max(end, Ordering::Relaxed);
     }
@@ -104,7 +104,7 @@ impl NodeReader {
     }
 
     /// Reads the node of a link again, even if it is in memory, and does not install it. A node
-    /// that is in no block yet is returned as it is. `range` is that of the child.
+    /// that is in no published block is returned as it is. `range` is that of the child.
     ///
     /// # Errors
     /// `Corrupt`, `Io`.

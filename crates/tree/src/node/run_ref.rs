@@ -6,7 +6,8 @@
 //!
 //! Invariant: if a reference is not clipped, the complete run is in the child's range, and no other
 //! child refers to it. So the range can grow (when a neighbour is dropped) without exposing other
-//! entries. The numbers of references to the other runs are in [`SharedRuns`](crate::shared_runs).
+//! entries. The numbers of references to runs that have several are in
+//! [`SharedRuns`](crate::shared_runs).
 
 use super::key_range::{KeyRange, max_upper, min_upper};
 use crate::{Run, RunDescription};
@@ -168,7 +169,7 @@ impl RunRef {
         }
     }
 
-    /// Whether `range` contains the key.
+    /// Whether [`RunRef::range`] contains the key.
     #[inline]
     pub(crate) fn may_contain(&self, key: &[u8]) -> bool {
         self.handle.extent.contains(key) && self.clip.as_ref().is_none_or(|clip| clip.contains(key))

@@ -5,7 +5,7 @@ use super::run_ref::{RunForm, RunRef};
 use crate::TreeOptions;
 use teak_base::WriteId;
 
-/// Totals of a subtree. A clipped run counts half.
+/// Totals of a subtree. Half of the entries and bytes of a clipped run are counted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Summary {
     pub(crate) runs: u64,
@@ -118,8 +118,8 @@ impl LeafShape {
 /// Minimum number of deletes that makes a job due, unless they delete large values.
 const DELETES_MIN: u64 = 2000;
 /// A job is due when one in so many entries of a child and of the nodes below it is a delete. An
-/// update of an indexed column writes a delete and a put. At this share it makes a leaf due when
-/// the pending entries are as many as the others, as other writes do.
+/// update of an indexed column writes a delete and a put. At this share, such updates make a leaf
+/// due when its pending entries are as many as the others, as other writes do.
 const DELETES_SHARE: u64 = 4;
 /// Number of range tombstones of a child that makes a job due, because they slow readers.
 const RANGE_TOMBSTONES_MAX: u64 = 16;
@@ -130,7 +130,7 @@ fn ratio(value: u64, limit: u64) -> f64 {
     value as f64 / limit.max(1) as f64
 }
 
-/// How urgently a flush is due because of deletes, given the number of all entries on and below the
+/// How urgently a job is due because of deletes, given the number of all entries on and below the
 /// child, and the bytes of their separate values. Few deletes make it due only if they free as much
 /// as a leaf.
 // As in `ratio`.
@@ -143,7 +143,7 @@ fn deletes_due(deletes: u64, entries: u64, separate_bytes: u64, options: &TreeOp
     ratio(DELETES_SHARE * deletes, entries)
 }
 
-/// Upper runs of a child.
+/// Number of upper runs.
 pub(crate) fn upper_runs(runs: &[RunRef]) -> u64 {
     let is_upper = |run: &&RunRef| run.handle.form == RunForm::Upper;
     runs.iter().filter(is_upper).count() as u64

@@ -62,9 +62,9 @@ impl SeparateTotals {
     }
 }
 
-/// In the sizes by which merges are planned, separate values count one part in this number of their
-/// bytes. A merge does not rewrite them, so it may become due later, and leaves may be larger. But
-/// only a merge frees values that were overwritten or deleted, so they must count.
+/// In the sizes by which merges are planned, the bytes of separate values are divided by this
+/// number. A merge does not rewrite them, so it may become due later, and leaves may be larger. But
+/// only a merge frees values that were overwritten or deleted, so their bytes must count.
 pub(crate) const SEPARATE_FRACTION: u64 = 16;
 
 const HAS_INDEX: u8 = 1;

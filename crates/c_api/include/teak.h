@@ -886,9 +886,9 @@ typedef struct teak_engine_statistics {
   uint64_t checkpointed_indexes;
   // Checkpoints of index files that failed.
   uint64_t checkpoint_failures;
-  // Duration of the last round, in microseconds.
+  // Duration of the last round of checkpoints, in microseconds.
   uint64_t checkpoint_microseconds_last;
-  // Duration of the longest round, in microseconds.
+  // Duration of the longest round of checkpoints, in microseconds.
   uint64_t checkpoint_microseconds_max;
   // Longest time that freezing a memtable, or installing the result of a flush, waited for
   // locks, in microseconds.
@@ -899,7 +899,7 @@ typedef struct teak_engine_statistics {
   teak_latencies statement_times;
   // All memory of the engine, in bytes.
   uint64_t memory_bytes;
-  // Bytes of pages and index blocks that are in use and not in the page cache.
+  // Bytes of pages, index blocks and separate values that are in use and not in the page cache.
   uint64_t uncached_block_bytes;
   // Bytes of the nodes of open indexes.
   uint64_t node_bytes;

@@ -181,9 +181,9 @@ pub struct teak_engine_statistics {
     pub checkpointed_indexes: u64,
     /// Checkpoints of index files that failed.
     pub checkpoint_failures: u64,
-    /// Duration of the last round, in microseconds.
+    /// Duration of the last round of checkpoints, in microseconds.
     pub checkpoint_microseconds_last: u64,
-    /// Duration of the longest round, in microseconds.
+    /// Duration of the longest round of checkpoints, in microseconds.
     pub checkpoint_microseconds_max: u64,
     /// Longest time that freezing a memtable, or installing the result of a flush, waited for
     /// locks, in microseconds.
@@ -194,7 +194,7 @@ pub struct teak_engine_statistics {
     pub statement_times: teak_latencies,
     /// All memory of the engine, in bytes.
     pub memory_bytes: u64,
-    /// Bytes of pages and index blocks that are in use and not in the page cache.
+    /// Bytes of pages, index blocks and separate values that are in use and not in the page cache.
     pub uncached_block_bytes: u64,
     /// Bytes of the nodes of open indexes.
     pub node_bytes: u64,

@@ -165,9 +165,9 @@ impl Alteration {
         });
     }
 
-    /// The entries that the build of a repair has left out, all of one unique index.
-    /// Their `index` is its position in the list of added indexes. The indexes after it
-    /// have not been built: their duplicates may belong to the same rows.
+    /// The entries that the build of a repair has left out, all of one unique index. Their `index`
+    /// is the position of that index in the list of added indexes. The indexes after it have not
+    /// been built: their duplicates may belong to the same rows.
     #[must_use]
     pub fn duplicates(&self) -> &[Duplicate] {
         self.repair

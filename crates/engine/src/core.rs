@@ -111,8 +111,8 @@ pub(crate) struct EngineCore {
     /// Held during a maintenance pass and during a checkpoint of all indexes, so that there is one
     /// round of checkpoints at a time.
     pub maintenance: Mutex<MaintenanceState>,
-    /// Held by a thread that has opened one table too many while it closes idle ones. Other threads
-    /// that open tables do not wait for it.
+    /// Held by a thread that has opened more tables than the limit, while it closes idle ones.
+    /// Other threads that open tables do not wait for it.
     pub closing_idle: Mutex<()>,
     pub checkpoint_queue: CheckpointQueue,
     pub checkpoints: CheckpointProgress,

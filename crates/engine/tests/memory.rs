@@ -147,7 +147,8 @@ fn a_sort_takes_its_memory_from_the_page_cache() {
     drop(alteration);
     let after = divided(&engine);
     assert_eq!(after.sort_bytes, 0);
-    // The share was set before and after the roots of the trees were counted.
+    // The first share was set before the roots of the trees were counted, the second one
+    // afterwards.
     let difference = before.page_cache_bytes_limit - after.page_cache_bytes_limit;
     assert!(difference <= after.node_bytes, "{difference} bytes");
 }

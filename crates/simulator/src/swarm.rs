@@ -200,7 +200,8 @@ impl SwarmConfig {
         options.lock_bytes_max = self.lock_bytes_max;
         options.instance = Some(7);
         options.memtable_bytes_min = 1 << (12 + random.below(6));
-        // Some incarnations evict each node as soon as that is possible, some a part of the nodes.
+        // Some incarnations evict each node as soon as that is possible, some a part of the nodes,
+        // and the others none.
         options.node_bytes_max = match options.log_id_ranges_max {
             1 => Some(0),
             2 => Some(20_000),

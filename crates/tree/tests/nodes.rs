@@ -85,7 +85,7 @@ fn nodes_stay_within_their_share_while_everything_is_read_and_written() {
     assert!(all.bytes > 3 * bytes_max, "{all:?}");
     subject.limit_nodes(bytes_max);
     assert!(nodes(&subject).bytes <= bytes_max);
-    // The root and a path are in use at most.
+    // At most the root and the nodes of a path are in use.
     let in_use = 50_000;
     let mut cursor = subject.tree.cursor(SeesAll);
     let mut rows = 0;
@@ -173,7 +173,7 @@ fn a_damaged_node_is_an_error_of_its_keys_only() {
     let file = disk.open(&subject.path).unwrap();
     let mut partial = 0;
     for offset in node_blocks(&*file) {
-        // The kind of the block.
+        // Changes the kind of the block.
         disk.flip_bit(&subject.path, offset + 24, 7).unwrap();
         let cache = Arc::clone(&subject.cache);
         let opened = teak_tree::Tree::open(&subject.disk, &subject.path, None, &cache);
@@ -206,7 +206,7 @@ fn a_damaged_node_is_an_error_of_its_keys_only() {
     assert!(partial > 20, "{partial} nodes were damaged");
 }
 
-/// Flushes of memtables, checkpoints, and the merges of other children work.
+/// Checks that flushes of memtables and merges of other children work.
 fn write_beside_damage(subject: &mut Subject) {
     for number in 0..5000 {
         put(subject, 1, number, b"new");

@@ -567,7 +567,7 @@ fn old_write_ids_are_settled_in_shared_runs() {
     }
 }
 
-/// Settles older ids in all runs. Memtables have none.
+/// Flushes the memtables, and settles older ids in all runs.
 fn settle_before(subject: &mut Subject, end: WriteId, random: &mut Random) {
     let settled = Below(end, Vec::new(), [CommitSequence(1)]);
     while let Some(job) = subject.tree.next_memtable_job() {

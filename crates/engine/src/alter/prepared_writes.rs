@@ -52,7 +52,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// As `read`, without what cannot be read.
+    /// As `read`, but skips what cannot be read.
     fn read_undamaged(&self, index: &Index) -> StorageResult<()> {
         let mut cursor = index.tree.salvage(self);
         while !self.is_done() && cursor.next()?.is_some() {}

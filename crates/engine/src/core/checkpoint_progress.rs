@@ -12,11 +12,11 @@ pub(crate) enum Waiting {
     Flush(String),
     /// Captures of trees, which write nodes.
     Capture,
-    /// The log.
+    /// A sync of the log.
     LogSync,
     /// Syncs of index files; the path is that of one of them.
     Commit(String),
-    /// The catalogue, and trimming the log.
+    /// The write of the catalogue, and the trim of the log.
     Catalogue,
 }
 

@@ -40,7 +40,7 @@ struct State {
     outcomes: Vec<StepOutcome>,
 }
 
-/// The steps that wait for a thread.
+/// The steps of a round that wait for a thread, and the outcomes of those that have ended.
 pub(crate) struct CheckpointQueue {
     /// Limits the background threads that help at the same time: a sync may take
     /// long, and the others must flush.

@@ -29,10 +29,10 @@ impl CounterLog {
         }
     }
 
-    /// Appends a new value of a counter to the log, and then sets the counter, unless another thread
-    /// has raised it since the call began. After an error the counter is unchanged. The caller holds
-    /// the mutex of table changes, so that the catalogue is not captured between the two steps.
-    /// `None` when there is no such counter.
+    /// Appends a new value of a counter to the log, and then sets the counter, unless another
+    /// thread raises it between the two steps. After an error the counter is unchanged. The caller
+    /// holds the mutex of table changes, so that the catalogue is not captured between them. `None`
+    /// when there is no such counter.
     pub(crate) fn set(
         &self,
         log: &WriteAheadLog,

@@ -14,7 +14,7 @@ pub(crate) const ROW_ID_COUNTER: u8 = 255;
 /// Row ids reserved with one log record.
 const ROW_IDS_AHEAD: u64 = 1 << 16;
 
-/// The thread that finds fewer reserved row ids left reserves the next ones.
+/// The thread that leaves fewer reserved row ids than this reserves the next ones.
 const ROW_IDS_LEFT_MIN: u64 = ROW_IDS_AHEAD / 2;
 
 /// Durable counters of a table, which may be open or closed.
@@ -30,15 +30,14 @@ pub(crate) struct TableCounters {
     pub(crate) registered: AtomicBool,
 }
 
-/// `next <= logged <= promised`.
+/// The hidden row ids of a table. `next <= logged <= promised`.
 #[derive(Debug, Default)]
 struct RowIds {
     next: u64,
     /// Ids below this one are reserved in the log.
     logged: u64,
-    /// Raised before the record is appended. The catalogue of a running engine
-    /// contains this value: after its capture the log may be trimmed beyond that
-    /// record.
+    /// Raised before the record is appended. The catalogue of a running engine contains this value:
+    /// after its capture a trim of the log may remove that record.
     promised: u64,
     /// Number of resets.
     resets: u64,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Time for which unused credit is kept.
+/// Maximum of the unused credit.
 const CREDIT_MAX: Duration = Duration::from_secs(2);
 
 /// Limits the number of checkpoints per second.

@@ -21,8 +21,9 @@ pub(crate) struct IndexFiles {
     pub tree_options: TreeOptions,
     pub messages: Messages,
     unowned: Mutex<UnownedFiles>,
-    /// Directories of index files whose names are durable. A directory is removed from the set with
-    /// a file in it: when it is empty, the server may remove it and create it again.
+    /// Directories of index files. The names of these directories are durable. When a file in a
+    /// directory is removed, the directory leaves the set: once it is empty, the server may remove
+    /// it and create it again.
     durable_directories: Mutex<BTreeSet<PathBuf>>,
 }
 

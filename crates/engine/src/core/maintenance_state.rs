@@ -38,8 +38,8 @@ pub(crate) struct IdleSweep {
     pub quiet_since: Instant,
     /// Unused tables that must be flushed before they can be closed.
     pub waiting: BTreeMap<u64, Slot>,
-    /// How many tables without handles were open above the limit, less the tables that were taken
-    /// from `waiting` since then.
+    /// How many more tables without handles than the limit were open when they were last counted,
+    /// less the tables that were taken from `waiting` since then.
     pub excess: usize,
     /// The table that was taken from `waiting` last. The one with the next id follows.
     pub flushed: u64,

@@ -27,7 +27,7 @@ impl EngineTransaction {
         Ok(())
     }
 
-    /// Releases one lock call of a counter; the last one releases the lock.
+    /// Undoes one lock call of a counter. Undoing the last one releases the lock.
     ///
     /// # Errors
     /// `Internal` after the end of the transaction.

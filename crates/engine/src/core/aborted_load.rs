@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use teak_transactions::TransactionSystem;
 
-/// Above one part in this many of the bound, maintenance does more to remove them.
+/// Above the bound divided by this number, maintenance does more to remove them.
 const HURRY_SHARE: u64 = 8;
 
-/// Above one part in this many of the bound, writers are slowed.
+/// Above the bound divided by this number, writers are slowed.
 const SLOW_SHARE: u64 = 2;
 
 /// The pacer of writers counts bytes: each range counts as this many.

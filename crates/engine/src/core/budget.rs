@@ -18,10 +18,10 @@ pub(crate) const BUDGET_BYTES_MIN: u64 = MIB;
 /// The minimum of [`Budget::debt_bytes`].
 const DEBT_BYTES_MIN: u64 = 256 * MIB;
 
-/// The page cache keeps one part in this many of the budget, whatever else needs memory.
+/// The page cache keeps at least the budget divided by this number, whatever else needs memory.
 const PAGE_CACHE_SHARE_MIN: u64 = 16;
 
-/// Nodes of open trees may use one part in this many of the budget.
+/// Nodes of open trees may use the budget divided by this number.
 const NODE_SHARE: u64 = 8;
 
 /// Maximum memory of one sort, in bytes.
@@ -134,9 +134,9 @@ impl Budget {
         self.memtable_quota() + self.page_cache.load(Ordering::Acquire) / 2
     }
 
-    /// The page cache's share of the budget, less what retired memtables need beyond
-    /// three quarters of the memtables' quota, and what everything else needs beyond
-    /// its share; but at least one part in `PAGE_CACHE_SHARE_MIN` of the budget.
+    /// The page cache's share of the budget, less what retired memtables need beyond three quarters
+    /// of the memtables' quota, and what everything else needs beyond its share; but at least the
+    /// budget divided by `PAGE_CACHE_SHARE_MIN`.
     pub(crate) fn page_cache_bytes_beside(&self, used: &MemoryUse) -> u64 {
         let quota = self.memtable_quota();
         let retired = used.memtables_retired.saturating_sub(quota - quota / 4);

@@ -13,8 +13,8 @@ const RUN_LOAD_SLOW: f64 = 1.5;
 /// The same, at which writers stop.
 const RUN_LOAD_STOP: f64 = 2.0;
 
-/// Writers are slowed when more than one part in this many of the index's bytes
-/// is due to be merged, and more than a minimum. They stop at twice as many bytes.
+/// Writers are slowed when the bytes that are due to be merged exceed the index's bytes divided by
+/// this number, and a minimum. They stop at twice as many bytes.
 const DEBT_SHARE: u64 = 8;
 
 /// The backlog of one index, kept up to date by the jobs on it.

@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use teak_write_ahead_log::LogUse;
 
-/// Writers are slowed when the log is longer than one part in this many of its bound.
+/// Writers are slowed when the log is longer than its bound divided by this number.
 const SLOW_SHARE: u64 = 2;
 
-/// Writers stop one part in this many of the bound before the length at which the log
-/// refuses row records, because a transaction should stop before it locks rows.
+/// Writers stop before the log has the length at which it refuses row records, because a
+/// transaction should stop before it locks rows. The distance is the bound divided by this number.
 const STOP_MARGIN: u64 = 64;
 
 /// Waits of writers for a shorter log.

@@ -13,7 +13,7 @@ struct Registered {
     write_ids: Arc<WriteIdRanges>,
     /// The transaction, if no handle owns it and the coordinator has not begun to end it.
     detached: Option<Transaction>,
-    /// Only the coordinator can end the transaction: no handle owns it.
+    /// Whether only the coordinator can end the transaction, because no handle owns it.
     is_orphan: bool,
 }
 

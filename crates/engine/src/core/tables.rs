@@ -52,8 +52,8 @@ pub(crate) struct TableState {
     pub entry: SharedEntry,
     pub counters: Arc<TableCounters>,
     pub slot: Slot,
-    /// The write ids that the files may contain, if settling (`maintenance::settling`)
-    /// could not open them. `None` again when the table was open and is closed.
+    /// The write ids that the files may contain, if settling (`maintenance::settling`) could not
+    /// open them. Reset to `None` when the table is closed after it was open.
     pub unreadable: Option<WriteIdRange>,
 }
 

@@ -31,7 +31,7 @@ use teak_base::StorageError;
 use teak_transactions::{TransactionHandle, WaitError};
 use teak_tree::MemtableUse;
 
-/// An active memtable that is larger is frozen, in bytes.
+/// Size in bytes above which an active memtable is frozen.
 pub(crate) const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 
 /// Longest time that a writer is stopped because of aborted ids. A longer stop may

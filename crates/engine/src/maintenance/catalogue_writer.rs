@@ -147,8 +147,8 @@ impl CatalogueContext<'_> {
         let catalogue = self.capture(replay_from, closing);
         drop(changes);
         self.write(&catalogue)?;
-        // Stored before the mutex is released, so that no later catalogue has an older
-        // position: the log before this one is trimmed below.
+        // Stored before the mutex is released, so that no later catalogue has an older position:
+        // the log before this position is trimmed next.
         self.replay_from.store(replay_from.0, Ordering::Release);
         drop(writes);
         if let Err(error) = self.log.trim(replay_from) {

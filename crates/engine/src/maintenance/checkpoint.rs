@@ -96,12 +96,11 @@ impl CheckpointContext<'_> {
         failed.map_or(Ok(()), |error| Err(EngineError::Storage(error)))
     }
 
-    /// One maintenance pass: releases memory, settles write ids, closes idle tables,
-    /// checkpoints some indexes of idle and all of temporary tables, updates the
-    /// read-only tables, and makes a round of checkpoints when one is due or `forced`.
-    /// A round is due when its period is over and something changed, when the log is
-    /// long and has grown, when the log stops a writer, or when idle tables must be
-    /// flushed.
+    /// One maintenance pass: releases memory, settles write ids, closes idle tables, checkpoints
+    /// some indexes of idle tables and those of all temporary tables, updates the read-only tables,
+    /// and makes a round of checkpoints when one is due or `forced`. A round is due when its period
+    /// is over and something changed, when the log is long and has grown, when the log stops a
+    /// writer, or when idle tables must be flushed.
     ///
     /// # Errors
     /// Those of the log and the catalogue; if `forced`, also the first error of

@@ -20,8 +20,8 @@ const OTHERS_MAX: usize = 256;
 /// Freed space below this does not make a checkpoint due, in bytes.
 const PENDING_FREE_MIN: u64 = 1 << 20;
 
-/// A checkpoint is due when more than one part in this many of the file is freed
-/// space that cannot be reused before the checkpoint.
+/// A checkpoint is due when the freed space that cannot be reused before it exceeds the size of the
+/// file divided by this number.
 const PENDING_FREE_FRACTION: u64 = 16;
 
 /// What a round covers.

@@ -115,8 +115,8 @@ impl FlushContext<'_> {
         job
     }
 
-    /// The job that planning has found. If it could not read a node, merges of the index have
-    /// failed.
+    /// The job that planning has found. If planning could not read a node, this counts as a failed
+    /// merge of the index.
     pub(super) fn found(
         &self,
         index: &Arc<Index>,
@@ -322,8 +322,8 @@ impl FlushContext<'_> {
         }
     }
 
-    /// Flushes memtables, together with the flusher threads. Continues with the
-    /// others when one fails.
+    /// Flushes memtables, together with the flusher threads. When a flush fails, continues with the
+    /// other indexes.
     ///
     /// # Errors
     /// The first failure of an index.

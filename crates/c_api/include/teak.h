@@ -761,9 +761,9 @@ typedef struct teak_engine_statistics {
   uint64_t cache_bytes_used;
   // Bytes in use by memtables.
   uint64_t memtable_bytes;
-  // Page reads that found the page in the cache.
+  // Lookups in the page cache that found the block.
   uint64_t cache_hits;
-  // Page reads that did not find it there.
+  // Lookups in the page cache that did not find the block.
   uint64_t cache_misses;
   // Blocks read from index files.
   uint64_t blocks_read;

@@ -56,9 +56,9 @@ pub struct teak_engine_statistics {
     pub cache_bytes_used: u64,
     /// Bytes in use by memtables.
     pub memtable_bytes: u64,
-    /// Page reads that found the page in the cache.
+    /// Lookups in the page cache that found the block.
     pub cache_hits: u64,
-    /// Page reads that did not find it there.
+    /// Lookups in the page cache that did not find the block.
     pub cache_misses: u64,
     /// Blocks read from index files.
     pub blocks_read: u64,

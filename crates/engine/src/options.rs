@@ -42,8 +42,8 @@ pub struct EngineOptions {
     /// Limit of the memory for row and range locks, in bytes; zero for an
     /// eighth of the memory budget.
     pub lock_bytes_max: u64,
-    /// Limit of open file descriptors for index and log files; zero for none.
-    /// Files beyond it are closed and opened again when they are used.
+    /// Limit of open file descriptors for index and log files; zero: no limit. At the limit, the
+    /// least recently used files are closed; their next use opens them again.
     pub open_files: usize,
     /// Size of a log segment, in bytes. When a segment has this size, the log continues in a
     /// new file.
@@ -56,9 +56,8 @@ pub struct EngineOptions {
     /// remove them; from half of it on writers are slowed, and at the bound they
     /// stop. The newest ids, some 20,000, are not counted.
     pub aborted_ranges_max: u64,
-    /// Bound of the log's size, in bytes. A checkpoint begins at a quarter of
-    /// it, writers are slowed from half of it on, and wait for a checkpoint at
-    /// fifteen sixteenths.
+    /// Bound of the log's size, in bytes. A checkpoint begins at a quarter of it, writers are
+    /// slowed from half of it on, and wait for a checkpoint from about fifteen sixteenths on.
     pub log_bytes_max: u64,
     /// Number of flusher threads. Zero: the engine starts no threads at all,
     /// and writers do the work of flushers.

@@ -46,11 +46,10 @@ use crate::name::{retained_path, retained_table_of};
 use std::collections::BTreeSet;
 use teak_base::StorageResult;
 
-/// Removes the retained files that the catalogue does not need. Instead moves to the
-/// directory of orphans those of `repaired` tables, and those with records that may
-/// be in no file of their table, unless it is in `replaced`: a repair may not have
-/// been able to use the records, or to move them. Called when the engine is opened,
-/// before records are retained.
+/// Removes the retained files that the catalogue does not need. Instead moves to the directory of
+/// orphans those of `repaired` tables and, unless the table is in `replaced`, those with records of
+/// index files that the table no longer has: a repair may not have been able to use the records, or
+/// to move them. Called when the engine is opened, before records are retained.
 pub(crate) fn remove_unneeded(
     core: &EngineCore,
     repaired: &BTreeSet<u64>,

@@ -24,8 +24,8 @@ pub struct SalvageReport {
     pub rows: u64,
     /// Of these, rows of which a newer version, or the delete, may have been lost.
     pub doubtful_rows: u64,
-    /// Number of separate values, pages, runs and nodes that could not be read. If retained log
-    /// records could not be read, they count as one part.
+    /// Number of separate values, pages, runs, nodes and superblocks that could not be read. If
+    /// retained log records could not be read, they count as one part.
     pub lost_parts: u64,
     /// Entries of the lost parts, old versions and deletes included, as far as their number is
     /// known. For lost nodes it is not.

@@ -22,8 +22,8 @@ pub struct EngineStatistics {
     /// All memory of the engine, in bytes: of the parts that have counters and, if
     /// the engine has its own allocator, of everything else.
     pub memory_bytes: u64,
-    /// Memory of pages and index blocks of runs that cursors and merges use and that
-    /// are not in the page cache, in bytes.
+    /// Memory of pages, run indexes and separate values that cursors and merges use and that are
+    /// not in the page cache, in bytes.
     pub uncached_block_bytes: u64,
     /// Memory of the nodes of open trees, in bytes.
     pub node_bytes: u64,
@@ -53,9 +53,9 @@ pub struct EngineStatistics {
     pub memtable_retired_bytes: u64,
     /// The memtables' share of the budget, in bytes.
     pub memtable_bytes_limit: u64,
-    /// Pages found in the page cache. *Count.*
+    /// Lookups in the page cache that found the block. *Count.*
     pub cache_hits: u64,
-    /// Pages read from a file. *Count.*
+    /// Lookups in the page cache that did not find the block. *Count.*
     pub cache_misses: u64,
     /// Blocks read from index files. *Count.*
     pub blocks_read: u64,
@@ -157,7 +157,7 @@ pub struct EngineStatistics {
     pub lock_waits: u64,
     /// Lock waits that timed out. *Count.*
     pub lock_timeouts: u64,
-    /// Deadlocks found; each aborted one transaction. *Count.*
+    /// Deadlocks found; in each, the wait of one transaction failed. *Count.*
     pub deadlocks: u64,
     /// Writes and locking reads that failed because the row had changed after the snapshot.
     /// *Count.*
@@ -176,8 +176,7 @@ pub struct EngineStatistics {
     pub snapshots: u64,
     /// Memory of the table of write ids, in bytes.
     pub write_id_bytes: u64,
-    /// Write ids from the oldest that some snapshot does not see, or that is
-    /// active.
+    /// Number of write ids since the oldest one that is active or that some snapshot does not see.
     pub write_ids_unsettled: u64,
     /// Chunks of the table of write ids in which each id has a slot.
     pub write_id_chunks: u64,

@@ -391,9 +391,9 @@ impl Engine {
     /// Renames a table and its files. Durable on return.
     ///
     /// # Errors
-    /// `NoSuchTable`, `TableExists`, `TableUnavailable`; `InvalidArgument` for the name of a temporary table, and while
-    /// the table is being altered; errors of the log. If a file cannot be renamed, the table has its
-    /// new name and the file keeps its old path.
+    /// `NoSuchTable`, `TableExists`, `TableUnavailable`; `InvalidArgument` for the name of a
+    /// temporary table, and while the table is being altered; errors of the log. If a file cannot
+    /// be renamed, the table has its new name and the file keeps its old path.
     pub fn rename_table(&self, from: &str, to: &str) -> EngineResult<()> {
         let core = &self.core;
         let (from, to) = (TableName::parse(from)?, TableName::parse(to)?);

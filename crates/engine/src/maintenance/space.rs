@@ -283,7 +283,7 @@ impl FlushContext<'_> {
 struct Sweep {
     /// The file that was examined last.
     last: Option<FileId>,
-    /// A file needs another pass: its index was not fully merged, or the work on it
+    /// Whether a file needs another pass, because its index was not fully merged, or the work on it
     /// was interrupted, failed, or could not be tried.
     has_work: bool,
 }

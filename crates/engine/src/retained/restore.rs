@@ -35,9 +35,9 @@ const TABLES_AT_ONCE: usize = 64;
 /// Tables that messages at the start of the engine name.
 const TABLES_NAMED: usize = 20;
 
-/// Makes a table whole, unless it is already. The reason why this is not possible is
-/// in the error `TableUnavailable`, and in the error log. Ends when `interrupted` returns true; the
-/// table then remains unavailable.
+/// Makes a table whole, unless it is already. If that is not possible, the reason is in the error
+/// `TableUnavailable` and in the error log. Ends when `interrupted` returns true; the table then
+/// remains unavailable.
 ///
 /// # Errors
 /// `TableUnavailable`; `Interrupted`; errors of the log and of the catalogue.

@@ -23,7 +23,7 @@ use teak_base::{Lsn, Operation, StorageError, StorageResult, WriteId};
 /// Bytes of entries that a worker gets in one chunk.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Chunks that wait for a worker.
+/// Maximum number of chunks that wait for a worker.
 const CHUNKS_WAITING: usize = 4;
 
 /// One entry of a log record.

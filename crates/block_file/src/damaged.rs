@@ -57,7 +57,8 @@ impl BlockFile {
 
 type BothSuperblocks = [StorageResult<SuperblockInfo>; 2];
 
-/// Replaces a slot that cannot be read by the other one, if that is valid. Also returns the error.
+/// Replaces the superblock of a slot that cannot be read with that of the other slot, if that one
+/// is valid. Also returns the error.
 fn without_unreadable(both: BothSuperblocks) -> (BothSuperblocks, Option<StorageError>) {
     match both {
         [Ok(one), Err(cause @ StorageError::Io { .. })]

@@ -10,9 +10,9 @@
 //! All except the live bytes are `not_live`; a checkpoint records these, except
 //! its own space map, as free, because a crash ends all reservations and pins.
 //!
-//! Every publication and every capture increments the version. Space that was
-//! published at version `b` and freed at version `f` is needed by the pins and
-//! checkpoints of the versions from `b` to `f - 1`, and by no others.
+//! Every publication and every capture increments the version. (A publication into a captured state
+//! has the version of the capture.) Space that was published at version `b` and freed at version
+//! `f` is needed by the pins and checkpoints of the versions from `b` to `f - 1`, and by no others.
 //!
 //! Allocation uses the lowest hole of a useful size, so that the end of the file
 //! becomes free and can be truncated.
@@ -52,7 +52,7 @@ pub(crate) struct Space {
     not_live: ExtentSet,
     /// The versions at which live space was published.
     births: Births,
-    /// Live space that was published since the last capture.
+    /// Live space that no capture contains.
     fresh: ExtentSet,
     /// One past the last byte in use.
     end: u64,
@@ -98,7 +98,8 @@ impl Space {
         self.holders.pinned_bytes()
     }
 
-    /// Freed bytes that a pin or a checkpoint needs.
+    /// Freed bytes that a pin or a checkpoint needs, and space maps of checkpoints that may be on
+    /// disk, except that of the last durable one.
     pub fn pending_bytes(&self) -> u64 {
         let maps = self.maps_in_doubt.iter().map(|extent| extent.bytes);
         self.holders.pinned_bytes() + self.holders.checkpoint_bytes() + maps.sum::<u64>()
@@ -212,7 +213,7 @@ impl Space {
     /// it. `freed` must be coalesced.
     ///
     /// # Errors
-    /// The first freed range that was not live; the others are freed.
+    /// The first freed range that was not live. The ranges that were live are freed.
     pub fn publish(&mut self, written: &[Extent], freed: &[Extent]) -> Result<(), NotLive> {
         self.version += 1;
         let oldest = self.holders.oldest();

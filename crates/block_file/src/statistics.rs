@@ -26,8 +26,8 @@ pub struct BlockFileStatistics {
     pub blocks_written: u64,
     /// Bytes of these blocks, headers and padding included.
     pub bytes_written: u64,
-    /// Bytes of blocks that were moved to other places since the file was
-    /// opened. They are also in `bytes_written`.
+    /// Bytes of the blocks that movers have written since the file was opened: moved blocks, and
+    /// blocks that refer to them. They are also in `bytes_written`.
     pub bytes_moved: u64,
     /// Blocks read since the file was opened.
     pub blocks_read: u64,

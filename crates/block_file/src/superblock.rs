@@ -13,10 +13,10 @@
 //! | 48 | 8 | one past the last live byte |
 //! | 56 | 3072 | payload, then zeros |
 //! | 3128 | 960 | new blocks, see `new_blocks`: |
-//! | 3128 | 8 | checksum of their bytes, by offset; 0 when none are listed |
+//! | 3128 | 8 | checksum of their bytes, in the order of the list; 0 when none are listed |
 //! | 3136 | 4 | number of extents, at most 59; 0 when the blocks were synced before |
 //! | 3140 | 4 | zero |
-//! | 3144 | 944 | per extent offset (8) and bytes (8), by offset, then zeros |
+//! | 3144 | 944 | for each extent its offset (8) and its length (8), ordered by offset, then zeros |
 //! | 4088 | 8 | checksum of bytes 0..4088 |
 //!
 //! Magic, format version and checksum have the same offset in every version.

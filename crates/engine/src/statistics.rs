@@ -166,7 +166,8 @@ pub struct EngineStatistics {
     pub lock_bytes: u64,
     /// Limit of the memory for locks, in bytes.
     pub lock_bytes_limit: u64,
-    /// Times that row locks of a transaction were replaced by a row range. *Count.*
+    /// Times that the row locks or the range locks of a transaction in an index were replaced by
+    /// ranges. *Count.*
     pub lock_escalations: u64,
     /// Lock requests refused because the memory for locks was full. *Count.*
     pub lock_refusals: u64,

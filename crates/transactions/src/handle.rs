@@ -113,8 +113,8 @@ impl TransactionHandle {
         self.weight.load(Ordering::Relaxed)
     }
 
-    /// Sets the deadlock-victim weight. A deadlock aborts the transaction with
-    /// the lowest weight. The default is zero.
+    /// Sets the deadlock-victim weight. In a deadlock, the wait of the transaction with the lowest
+    /// weight fails. The default is zero.
     pub fn set_weight(&self, weight: u32) {
         self.weight.store(weight, Ordering::Relaxed);
     }

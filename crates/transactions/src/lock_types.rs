@@ -36,7 +36,7 @@ pub(crate) struct HeldLock {
     /// Number of savepoints that the transaction had set when it first acquired
     /// the lock.
     pub savepoints: u64,
-    /// The transaction may have written the row since.
+    /// Whether the transaction may have written the row since it acquired the lock.
     pub written: bool,
 }
 

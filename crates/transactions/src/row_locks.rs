@@ -53,8 +53,8 @@ struct Shard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowRequest {
     pub mode: LockMode,
-    /// A row range of the transaction contains the row. Then no lock is recorded, unless the
-    /// transaction holds a lock of the row too, or must wait for a lock of another transaction.
+    /// Whether a row range of the transaction contains the row. Then no lock is recorded, unless
+    /// the transaction holds a lock of the row too, or must wait for a lock of another transaction.
     pub is_covered: bool,
     /// Whether to enter the queue on a conflict.
     pub may_queue: bool,

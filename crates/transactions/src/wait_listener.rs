@@ -6,8 +6,8 @@
 //! later one waits for its turn to commit: a deadlock that the waits-for graph
 //! of this crate does not contain.
 //!
-//! A notification holds the holder's owner lock and no other lock, so the owner
-//! is not cleared during the call. A transaction clears its owner before it
+//! During a notification, the owner of the transaction that is waited for is locked, and nothing
+//! else. So this owner is not cleared during the call. A transaction clears its owner before it
 //! ends its writes and releases its locks.
 
 /// The session that runs a transaction: an opaque token of the listener.

@@ -53,9 +53,9 @@ pub(super) struct HeldRanges {
 
 /// The effect of adding a range lock.
 pub(super) struct Added {
-    /// It is the owner's first range lock in this index.
+    /// Whether it is the owner's first range lock in this index.
     pub is_first: bool,
-    /// It is the owner's first write range lock in this index.
+    /// Whether it is the owner's first write range lock in this index.
     pub is_first_write_lock: bool,
     pub resized: Resized,
 }

@@ -34,7 +34,8 @@ struct OpenPiece {
     base: Option<u64>,
     aborted: Vec<Span>,
     others: Vec<(Span, u64)>,
-    /// The last of `others` may be extended up to this id: only aborted ids are in between.
+    /// A run that begins at this id extends the last of `others` if it has the same status: only
+    /// aborted ids are in between.
     others_end: u64,
 }
 

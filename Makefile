@@ -42,7 +42,7 @@ PLUGIN_OBJECTS := $(PLUGIN_SOURCES:plugin/%.cc=$(OBJECTS)/%.o)
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-space bench-memory bench-tpch sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-memory bench-tpch sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## list these commands
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -115,6 +115,12 @@ bench-rollback: build ## time the rollback of ROWS=1000000 updated rows, against
 
 bench-tables: build ## time INFORMATION_SCHEMA.TABLES with TABLES=10000 tables, against InnoDB
 	@python3 -m bench.sql.tables $(if $(TABLES),--tables=$(TABLES)) $(if $(ENGINES),--engines=$(ENGINES))
+
+bench-checkpoint: build ## write the changes of 3 indexes of TABLES=5000 tables beside insertions, against InnoDB
+	@python3 -m bench.sql.checkpoint $(if $(TABLES),--tables=$(TABLES)) $(if $(ENGINES),--engines=$(ENGINES)) $(if $(BEFORE),--before=$(BEFORE))
+
+bench-recovery: build ## time the start after kill -9 with LOG=0.25,1 GiB of log, against InnoDB
+	@python3 -m bench.sql.recovery $(if $(LOG),--log=$(LOG)) $(if $(ENGINES),--engines=$(ENGINES)) $(if $(BEFORE),--before=$(BEFORE))
 
 bench-space: build ## file sizes after four loads of ROWS=2000000 rows, and Teak's ratio to live bytes, against InnoDB
 	@cargo build --quiet --release -p teak-bench

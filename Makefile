@@ -116,7 +116,7 @@ bench-rollback: build ## time the rollback of ROWS=1000000 updated rows, against
 bench-tables: build ## time INFORMATION_SCHEMA.TABLES with TABLES=10000 tables, against InnoDB
 	@python3 -m bench.sql.tables $(if $(TABLES),--tables=$(TABLES)) $(if $(ENGINES),--engines=$(ENGINES))
 
-bench-checkpoint: build ## write the changes of 3 indexes of TABLES=5000 tables beside insertions, against InnoDB
+bench-checkpoint: build ## write the changes of 3 indexes of TABLES=5000 tables during insertions, against InnoDB
 	@python3 -m bench.sql.checkpoint $(if $(TABLES),--tables=$(TABLES)) $(if $(ENGINES),--engines=$(ENGINES)) $(if $(BEFORE),--before=$(BEFORE))
 
 bench-recovery: build ## time the start after kill -9 with LOG=0.25,1 GiB of log, against InnoDB

@@ -179,9 +179,9 @@ def size_on_disk(server, connection, engine, database):
     """The size of the tables' files (of all SST files for RocksDB), and the sum of the sizes in SHOW TABLE STATUS."""
     pattern = {"TEAK": f"{database}/*.teak", "INNODB": f"{database}/*.ibd", "ROCKSDB": "#rocksdb/*.sst"}
     files = server.files(pattern[engine.upper()])
-    said = int(connection.value("SELECT CAST(SUM(data_length + index_length) AS UNSIGNED) FROM information_schema.tables "
-                                f"WHERE table_schema = '{database}'"))
-    return files, said
+    reported = int(connection.value("SELECT CAST(SUM(data_length + index_length) AS UNSIGNED) FROM information_schema.tables "
+                                    f"WHERE table_schema = '{database}'"))
+    return files, reported
 
 
 def run_queries(connection, databases):

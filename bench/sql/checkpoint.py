@@ -1,4 +1,4 @@
-"""`make bench-checkpoint`: how an engine writes the changes of many index files, beside single-row insertions into
+"""`make bench-checkpoint`: how an engine writes the changes of many index files, during single-row insertions into
 another table.
 
 On an empty private server with a log of 32 MiB, which requires that old changes are written soon: TABLES tables with a primary and two secondary keys, all open. One row of each

@@ -3,7 +3,7 @@
 For each size and engine, on an empty private server whose log may grow to eight times the size, so that no checkpoint
 begins: 4 connections insert rows with random 16-byte keys and two secondary keys until Teak's log has the size. InnoDB
 gets the same number of rows. Then the server is killed and started. The time ends when the server answers; then the
-rows are counted, and must be those that were acknowledged. InnoDB writes its pages beside the insertions, which shortens
+rows are counted, and must be those that were acknowledged. InnoDB writes its pages during the insertions, which shortens
 its recovery; RIVAL is the largest size, in GiB, at which it is measured.
 """
 

@@ -29,7 +29,7 @@ namespace {
 constexpr size_t DUPLICATES_MAX = 100000;
 
 /* Whether the rows have the same order in the altered table. */
-bool keeps_order(const TABLE *table, const TABLE *altered, const Alter_inplace_info *alter) {
+bool preserves_order(const TABLE *table, const TABLE *altered, const Alter_inplace_info *alter) {
   const uint key = altered->s->primary_key;
   if (key == MAX_KEY) return true;  // row ids are retained, or assigned in the order of reading
   const uint old_key = old_key_of(table, alter, key);
@@ -157,7 +157,7 @@ bool prepare_alter(OpenTable &open, TABLE *altered, Alter_inplace_info *alter) {
   if (reason == nullptr && context->rebuild) reason = context->copier.match(table, altered, alter);
   if (reason != nullptr) return refuse(reason);
   Preparation preparation(*context, altered);
-  if (context->rebuild ? preparation.plan_rebuild(keeps_order(table, altered, alter))
+  if (context->rebuild ? preparation.plan_rebuild(preserves_order(table, altered, alter))
                        : preparation.plan_added_keys(alter))
     return true;
   if (preparation.begin()) return true;

@@ -222,7 +222,7 @@ enum_alter_inplace_result AlterSupport::result_of_keys() {
   return lock_reason == nullptr ? HA_ALTER_INPLACE_NOCOPY_NO_LOCK : HA_ALTER_INPLACE_NOCOPY_LOCK;
 }
 
-bool keeps_stored_bytes(const Field &field, const Column_definition &wanted) {
+bool is_storage_compatible(const Field &field, const Column_definition &wanted) {
   if (field.type_handler()->type_handler_for_implicit_upgrade() != field.type_handler()) return false;
   if (!wanted.compression_method() != !field.compression_method() || field.compression_method()) return false;
   const bool other_charset = wanted.charset != field.charset();

@@ -59,7 +59,7 @@ class AlterSupport {
 };
 
 /* handler::can_convert_nocopy(): whether stored values of a column are valid in its new definition. */
-bool keeps_stored_bytes(const Field &field, const Column_definition &wanted);
+bool is_storage_compatible(const Field &field, const Column_definition &wanted);
 
 }  // namespace teak
 

@@ -30,7 +30,7 @@ class ConditionCatcher final : public Internal_error_handler {
 
 /* Whether the column's constraint reads only this column, and accepts the value in the record (is true or NULL) without
    a warning. */
-bool keeps_its_constraint(THD *thd, const TABLE *altered, const Field &field) {
+bool satisfies_own_constraint(THD *thd, const TABLE *altered, const Field &field) {
   Item *constraint = field.check_constraint->expr;
   MY_BITMAP columns;
   std::vector<my_bitmap_map> words(bitmap_buffer_size(altered->s->fields) / sizeof(my_bitmap_map));
@@ -77,7 +77,7 @@ const char *evaluate_added_columns(THD *thd, TABLE *altered, const Alter_inplace
     // 0: stored unchanged; 3: a DATETIME was converted to a TIME or DATE.
     const int stored = field->set_default();
     if (stored != 0 && stored != 3) return "the default of a new column does not fit the column";
-    if (checks && field->check_constraint != nullptr && !keeps_its_constraint(thd, altered, *field))
+    if (checks && field->check_constraint != nullptr && !satisfies_own_constraint(thd, altered, *field))
       return "existing rows must be checked against the new constraint";
   }
   return nullptr;

@@ -16,9 +16,9 @@ namespace teak {
 namespace {
 
 void describe(teak_status status, const char *subject, std::string *cause) try {
-  const LastErrorText said;
+  const LastErrorText error_text;
   *cause = subject;
-  cause->append(": ").append(said.empty() ? "no cause was given" : said.c_str());
+  cause->append(": ").append(error_text.empty() ? "no error message is available" : error_text.c_str());
   if (status == TEAK_TOO_MANY_LOCKS) cause->append(" (teak_max_lock_memory)");
 } catch (const std::bad_alloc &) {
   // The text ends where memory ran out.

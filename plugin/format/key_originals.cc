@@ -26,7 +26,7 @@ namespace {
 
 /* Whether the part is stored as an original. A part that the key's bytes can be decoded to needs none. A TEXT or a
    prefix of a column has none, because the entry would not contain the whole value. */
-bool is_kept(const KeyPart &part) { return !part.decodable && !part.prefix && part.form != KeyPart::Form::Blob; }
+bool needs_original(const KeyPart &part) { return !part.decodable && !part.prefix && part.form != KeyPart::Form::Blob; }
 
 bool is_filled(const KeyPart &part) { return part.form == KeyPart::Form::Char && part.collation->mbminlen == 1; }
 
@@ -60,7 +60,7 @@ bool KeyOriginals::create(const TABLE *table, uint key_number, std::unique_ptr<K
     if (!KeyPart::describe(key.key_part[i], table->field[key.key_part[i].fieldnr - 1], table->record[0], &part,
                            &reason))
       return true;
-    if (is_kept(part)) created->parts_.push_back(std::move(part));
+    if (needs_original(part)) created->parts_.push_back(std::move(part));
   }
   if (!created->parts_.empty()) *originals = std::move(created);
   return true;
@@ -69,7 +69,7 @@ bool KeyOriginals::create(const TABLE *table, uint key_number, std::unique_ptr<K
   return false;
 }
 
-bool KeyOriginals::keeps(const TABLE_SHARE *share, uint key_number, uint part_number) try {
+bool KeyOriginals::stores(const TABLE_SHARE *share, uint key_number, uint part_number) try {
   const KEY &key = share->key_info[key_number];
   if (part_number >= key.user_defined_key_parts) return false;
   const KEY_PART_INFO &server_part = key.key_part[part_number];
@@ -77,7 +77,7 @@ bool KeyOriginals::keeps(const TABLE_SHARE *share, uint key_number, uint part_nu
   KeyPart part;
   std::string reason;
   return KeyPart::describe(server_part, share->field[server_part.fieldnr - 1], share->default_values, &part, &reason) &&
-         is_kept(part);
+         needs_original(part);
 } catch (const std::bad_alloc &) {
   return false;
 }

@@ -41,7 +41,7 @@ class KeyOriginals {
 
   /* Whether one of the key's own parts is stored as an original. Can be called before the table is open, when the
      primary key is not known yet. Also true for such parts of the primary key, whose values are in the row. */
-  static bool keeps(const TABLE_SHARE *share, uint key_number, uint part_number);
+  static bool stores(const TABLE_SHARE *share, uint key_number, uint part_number);
 
   ~KeyOriginals();
   KeyOriginals(const KeyOriginals &) = delete;

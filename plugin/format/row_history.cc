@@ -28,17 +28,17 @@ void put(std::vector<uint8_t> *out, size_t value) {
 /* UINT32_MAX means none, and is written as 0. */
 void put_or_none(std::vector<uint8_t> *out, uint32_t value) { put(out, value == UINT32_MAX ? 0 : value + 1); }
 
-class Taker {
+class HistoryReader {
  public:
-  Taker(const uint8_t *bytes, size_t length) : at_(bytes), end_(bytes + length) {}
+  HistoryReader(const uint8_t *bytes, size_t length) : at_(bytes), end_(bytes + length) {}
 
-  /* Reads a number of at most `most`, which must have its shortest encoding. */
-  bool number(uint32_t most, uint32_t *value) {
+  /* Reads a number of at most `max`, which must have its shortest encoding. */
+  bool number(uint32_t max, uint32_t *value) {
     const uint8_t *start = at_;
-    return take_varint(&at_, end_, value) && *value <= most && (at_ - start == 1 || at_[-1] != 0);
+    return take_varint(&at_, end_, value) && *value <= max && (at_ - start == 1 || at_[-1] != 0);
   }
-  bool number_or_none(uint32_t most, uint32_t *value) {
-    if (!number(most + 1, value)) return false;
+  bool number_or_none(uint32_t max, uint32_t *value) {
+    if (!number(max + 1, value)) return false;
     *value = *value == 0 ? UINT32_MAX : *value - 1;
     return true;
   }
@@ -54,13 +54,13 @@ class Taker {
   const uint8_t *at_, *end_;
 };
 
-bool take_fill(Taker *take, RowHistory *history) {
+bool read_fill(HistoryReader *reader, RowHistory *history) {
   RowHistory::Fill fill;
   uint32_t form, length;
-  if (!take->number(COLUMNS_MAX, &fill.column) || !take->number(FILL_BYTES, &form)) return false;
+  if (!reader->number(COLUMNS_MAX, &fill.column) || !reader->number(FILL_BYTES, &form)) return false;
   if (!history->fills.empty() && history->fills.back().column >= fill.column) return false;
   fill.null = form == FILL_NULL;
-  if (!fill.null && (!take->number(UINT32_MAX, &length) || !take->bytes(length, &fill.bytes))) return false;
+  if (!fill.null && (!reader->number(UINT32_MAX, &length) || !reader->bytes(length, &fill.bytes))) return false;
   history->fills.push_back(std::move(fill));
   return true;
 }
@@ -71,19 +71,20 @@ uint32_t group_of(const ColumnLayout::Column &column) {
   return column.null_bit == ColumnLayout::NEVER_NULL ? 0 : 1;
 }
 
-bool take_version(Taker *take, RowHistory *history) {
+bool read_version(HistoryReader *reader, RowHistory *history) {
   RowHistory::Version version;
   ColumnLayout &layout = version.layout;
   uint32_t count;
-  if (!take->number(UINT32_MAX - 1, &version.version) || !take->number(RECORD_BYTES_MAX, &layout.null_area_bytes) ||
-      !take->number(COLUMNS_MAX, &count))
+  if (!reader->number(UINT32_MAX - 1, &version.version) || !reader->number(RECORD_BYTES_MAX, &layout.null_area_bytes) ||
+      !reader->number(COLUMNS_MAX, &count))
     return false;
   if (!history->versions.empty() && history->versions.back().version >= version.version) return false;
   std::vector<bool> used_bits(layout.null_area_bytes * 8);
   for (uint32_t i = 0; i < count; i++) {
     ColumnLayout::Column column;
-    if (!take->number_or_none(COLUMNS_MAX, &column.column) || !take->number_or_none(RECORD_BYTES_MAX, &column.width) ||
-        !take->number_or_none(RECORD_BYTES_MAX * 8, &column.null_bit))
+    if (!reader->number_or_none(COLUMNS_MAX, &column.column) ||
+        !reader->number_or_none(RECORD_BYTES_MAX, &column.width) ||
+        !reader->number_or_none(RECORD_BYTES_MAX * 8, &column.null_bit))
       return false;
     if (i != 0 && group_of(layout.columns.back()) > group_of(column)) return false;
     if (column.null_bit != ColumnLayout::NEVER_NULL) {
@@ -127,20 +128,20 @@ void RowHistory::encode(std::vector<uint8_t> *out) const {
 }
 
 bool RowHistory::decode(const uint8_t *bytes, size_t length, RowHistory *history, std::string *error) {
-  Taker take(bytes, length);
+  HistoryReader reader(bytes, length);
   uint32_t count;
   *history = RowHistory();
   auto refuse = [error](const char *what) {
     *error = std::string("the description of rows written before an ALTER TABLE is malformed: ") + what;
     return false;
   };
-  if (!take.number(COLUMNS_MAX, &count)) return refuse("the number of added columns");
+  if (!reader.number(COLUMNS_MAX, &count)) return refuse("the number of added columns");
   for (uint32_t i = 0; i < count; i++)
-    if (!take_fill(&take, history)) return refuse("an added column");
-  if (!take.number(VERSIONS_MAX, &count) || count == 0) return refuse("the number of earlier versions");
+    if (!read_fill(&reader, history)) return refuse("an added column");
+  if (!reader.number(VERSIONS_MAX, &count) || count == 0) return refuse("the number of earlier versions");
   for (uint32_t i = 0; i < count; i++)
-    if (!take_version(&take, history)) return refuse("an earlier version");
-  return take.at_end() || refuse("its end");
+    if (!read_version(&reader, history)) return refuse("an earlier version");
+  return reader.at_end() || refuse("its end");
 }
 
 }  // namespace teak

@@ -70,7 +70,7 @@ static bool entry_covers(const Share *share, TABLE_SHARE *definition, uint key, 
   const KEY &server_key = definition->key_info[key];
   if (share == nullptr || key >= share->keys()) {
     auto covers = [&](uint number) {
-      return KeyCodec::part_decodable(definition, key, number) || KeyOriginals::keeps(definition, key, number);
+      return KeyCodec::part_decodable(definition, key, number) || KeyOriginals::stores(definition, key, number);
     };
     if (!all_parts) return covers(part);
     for (uint i = 0; i < server_key.user_defined_key_parts; i++)
@@ -81,7 +81,7 @@ static bool entry_covers(const Share *share, TABLE_SHARE *definition, uint key, 
   const Share::ColumnSet &columns = share->key(key).decodable_columns;
   auto covers = [&](uint number) {
     return codec.decodable(number) ||
-           (KeyOriginals::keeps(definition, key, number) && columns.has(codec.column(number)));
+           (KeyOriginals::stores(definition, key, number) && columns.has(codec.column(number)));
   };
   if (all_parts) {
     for (uint i = 0; i < codec.parts(); i++)
@@ -119,8 +119,8 @@ bool ha_teak::get_error_message(int error, String *text) {
   if (error < HA_ERR_LAST && error != HA_ERR_TABLE_EXIST && error != HA_ERR_TO_BIG_ROW) return false;
   if (cause.empty() && table != nullptr && table->part_info != nullptr) {
     // The server asks the partition that was used last, and another partition may have failed.
-    const LastErrorText said;
-    text->append(said.c_str(), strlen(said.c_str()));
+    const LastErrorText error_text;
+    text->append(error_text.c_str(), strlen(error_text.c_str()));
   } else {
     text->append(cause.data(), cause.size());
   }
@@ -352,7 +352,7 @@ enum_alter_inplace_result ha_teak::check_if_supported_inplace_alter(TABLE *alter
 }
 
 bool ha_teak::can_convert_nocopy(const Field &field, const Column_definition &wanted) const {
-  return keeps_stored_bytes(field, wanted);
+  return is_storage_compatible(field, wanted);
 }
 
 /* If a VARCHAR becomes longer, the entries of its keys do not change, because encoded keys are self-delimiting. */

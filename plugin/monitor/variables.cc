@@ -176,11 +176,12 @@ void fill_options(teak_engine_options *options) {
   const uint timeout = THDVAR(nullptr, lock_timeout);
   options->lock_timeout_milliseconds = timeout == 0 ? TEAK_NO_WAIT : timeout;
   // Connections, definitions and the server's own files need descriptors too.
-  const ulong most = std::max(open_files_limit - open_files_limit / 4, 16UL);
-  if (open_files > most)
+  const ulong open_files_max = std::max(open_files_limit - open_files_limit / 4, 16UL);
+  if (open_files > open_files_max)
     sql_print_warning("TEAK: teak_open_files=%u is more than three quarters of open_files_limit=%lu; %lu is used",
-                      open_files, open_files_limit, most);
-  const ulong wanted = open_files == 0 ? std::max(open_files_limit / 2, 16UL) : std::min<ulong>(open_files, most);
+                      open_files, open_files_limit, open_files_max);
+  const ulong wanted =
+      open_files == 0 ? std::max(open_files_limit / 2, 16UL) : std::min<ulong>(open_files, open_files_max);
   open_files = static_cast<uint>(std::min<ulong>(wanted, UINT_MAX32));
   options->open_files = open_files;
   options->lock_bytes_max = max_lock_memory;
@@ -218,8 +219,8 @@ constexpr Counter counters[] = {
     {"log_fsyncs", &teak_engine_statistics::log_syncs},
     {"log_commits", &teak_engine_statistics::log_commits},
     {"flushes", &teak_engine_statistics::flushes},
-    {"flush_bytes_in", &teak_engine_statistics::flush_bytes_in},
-    {"flush_bytes_out", &teak_engine_statistics::flush_bytes_out},
+    {"flush_bytes_uncompressed", &teak_engine_statistics::flush_bytes_uncompressed},
+    {"flush_bytes_written", &teak_engine_statistics::flush_bytes_written},
     {"checkpoints", &teak_engine_statistics::checkpoints},
     {"checkpointed_indexes", &teak_engine_statistics::checkpointed_indexes},
     {"checkpoint_failures", &teak_engine_statistics::checkpoint_failures},

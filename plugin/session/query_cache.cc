@@ -52,13 +52,13 @@ constexpr ulonglong SLOT_BITS = 16;
 constexpr ulonglong data_of(SlotNumber slot, uint64_t changes) { return changes << SLOT_BITS | slot; }
 constexpr SlotNumber slot_of_data(ulonglong data) { return static_cast<SlotNumber>(data & ((1U << SLOT_BITS) - 1)); }
 
-struct Look {
+struct SlotState {
   bool is_written;
   ulonglong data;
   uint64_t newest_commit;
 };
 
-Look look(SlotNumber number) {
+SlotState state_of(SlotNumber number) {
   const Slot &slot = slots[number];
   const bool is_written = slot.writers.load(std::memory_order_acquire) != 0;
   const uint64_t changes = slot.changes.load(std::memory_order_acquire);
@@ -156,7 +156,7 @@ void ended_by_xid(teak_slice xid) {
 
 bool may_keep(const teak_transaction *reader, SlotNumber slot, ulonglong *data) {
   if (!is_settled()) return false;
-  const Look now = look(slot);
+  const SlotState now = state_of(slot);
   *data = now.data;
   const uint64_t snapshot = reader == nullptr ? 0 : teak_transaction_get_snapshot_commit(reader);
   return !now.is_written && (snapshot == 0 || snapshot >= now.newest_commit);
@@ -172,7 +172,7 @@ my_bool still_valid(THD *thd, const char *, uint, ulonglong *data) {
       return false;
     snapshot = teak_transaction_get_snapshot_commit(session->transaction());
   }
-  const Look now = look(slot_of_data(*data));
+  const SlotState now = state_of(slot_of_data(*data));
   if (now.data != *data) {
     *data = now.data;
     return false;

@@ -31,7 +31,7 @@ struct Name {
   }
 };
 
-struct Wanted {
+struct RecoveredXids {
   XID *list;
   uint length, found;
   Name *after;
@@ -39,15 +39,15 @@ struct Wanted {
 
 /* The server calls recover_prepared() again while the list is full, and ends its own transactions between the calls. So
    each call returns, in order, XIDs after the last one of the previous call. */
-void want(void *context, teak_slice bytes) {
-  auto *wanted = static_cast<Wanted *>(context);
-  if (!wanted->after->is_before(bytes) || wanted->found == wanted->length) return;
-  if (bytes.len <= sizeof(wanted->after->bytes)) {
-    memcpy(wanted->after->bytes, bytes.data, bytes.len);
-    wanted->after->length = bytes.len;
+void add_recovered(void *context, teak_slice bytes) {
+  auto *recovered = static_cast<RecoveredXids *>(context);
+  if (!recovered->after->is_before(bytes) || recovered->found == recovered->length) return;
+  if (bytes.len <= sizeof(recovered->after->bytes)) {
+    memcpy(recovered->after->bytes, bytes.data, bytes.len);
+    recovered->after->length = bytes.len;
   }
-  if (XidBytes::parse(bytes, &wanted->list[wanted->found]))
-    wanted->found++;
+  if (XidBytes::parse(bytes, &recovered->list[recovered->found]))
+    recovered->found++;
   else
     sql_print_warning("TEAK: a prepared transaction is not the server's: it stays prepared");
 }
@@ -82,12 +82,12 @@ int end_by_xid(const XID &xid, teak_status (*end)(teak_engine *, teak_slice, uin
 
 int recover_prepared(handlerton *, XID *list, uint length) {
   static Name after;  // recovery runs once, in one thread
-  Wanted wanted = {list, length, 0, &after};
-  if (teak_prepared_list(engine, want, &wanted) != TEAK_OK) {
+  RecoveredXids recovered = {list, length, 0, &after};
+  if (teak_prepared_list(engine, add_recovered, &recovered) != TEAK_OK) {
     sql_print_error("TEAK: prepared transactions cannot be listed: %s", LastErrorText().c_str());
     return 0;
   }
-  return static_cast<int>(wanted.found);
+  return static_cast<int>(recovered.found);
 }
 
 int commit_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_prepared_commit); }

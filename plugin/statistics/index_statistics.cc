@@ -51,14 +51,15 @@ class Sampler {
     return status;
   }
 
-  /* Skips at most `leaps` distinct prefixes of `parts` parts and adds their number to `distinct`. `whole` receives whether
-     the end of the index was reached. If not, the estimated number of skipped entries is added to `passed`. */
-  teak_status leap(const KeyCodec &codec, uint parts, uint leaps, bool forward, uint64_t *distinct, uint64_t *passed,
-                   bool *whole) {
+  /* Skips at most `prefixes_max` distinct prefixes of `parts` parts and adds their number to `distinct`. `whole`
+     receives whether the end of the index was reached. If not, the estimated number of skipped entries is added to
+     `passed`. */
+  teak_status skip_prefixes(const KeyCodec &codec, uint parts, uint prefixes_max, bool forward, uint64_t *distinct,
+                            uint64_t *passed, bool *whole) {
     teak_row row;
     ByteBuffer prefix;
     teak_status status = forward ? teak_cursor_first(cursor_, &row) : teak_cursor_last(cursor_, &row);
-    for (uint i = 0; status == TEAK_OK && i < leaps; i++) {
+    for (uint i = 0; status == TEAK_OK && i < prefixes_max; i++) {
       size_t length = 0;
       if (!codec.skip_parts(row.key.data, row.key.len, parts, &length)) return TEAK_CORRUPT;
       prefix.clear();
@@ -112,11 +113,11 @@ teak_status IndexStatistics::sample(THD *thd, const Index &index, uint64_t rows,
     if (parts == codec.parts() && index.unique && !index.nullable) break;
     uint64_t distinct = 0, passed = 0;
     bool whole = false;
-    status = sampler.leap(codec, parts, samples, true, &distinct, &passed, &whole);
+    status = sampler.skip_prefixes(codec, parts, samples, true, &distinct, &passed, &whole);
     if (status != TEAK_OK) return status;
     if (!whole) {
       bool unused;
-      status = sampler.leap(codec, parts, samples, false, &distinct, &passed, &unused);
+      status = sampler.skip_prefixes(codec, parts, samples, false, &distinct, &passed, &unused);
       if (status != TEAK_OK) return status;
     }
     double entries = static_cast<double>(whole ? rows : passed);
@@ -182,12 +183,12 @@ teak_status IndexStatistics::refresh(THD *thd, const TABLE *table, uint64_t rows
   if (!has_statistics_ && !force) {
     std::lock_guard<std::mutex> guard(mutex_);
     std::string kept;
-    if (table_id_ != 0 && !asked_store_ && !has_statistics_ && statistics_store::load(table_id_, &kept) &&
+    if (table_id_ != 0 && !tried_store_ && !has_statistics_ && statistics_store::load(table_id_, &kept) &&
         decode(table, kept)) {
       has_statistics_ = true;
       write_into(table);
     }
-    asked_store_ = true;
+    tried_store_ = true;
   }
   const uint64_t before = rows_;
   const uint64_t changed = rows > before ? rows - before : before - rows;

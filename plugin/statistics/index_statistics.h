@@ -58,7 +58,7 @@ class IndexStatistics {
   uint64_t table_id_ = 0;
   std::vector<Index> indexes_;
   std::mutex mutex_;
-  bool asked_store_ = false;
+  bool tried_store_ = false;
   std::vector<Density> densities_;
   std::atomic<uint64_t> rows_{0};
   std::atomic<bool> has_statistics_{false};

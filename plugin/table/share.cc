@@ -21,7 +21,7 @@ namespace teak {
 
 namespace {
 
-constexpr uint64_t ROW_IDS_AT_ONCE = 4096;
+constexpr uint64_t ROW_ID_BATCH = 4096;
 
 }  // namespace
 
@@ -116,7 +116,7 @@ int Share::build_codecs(const TABLE *table, TableMetadata metadata, std::string 
       if (codec.decodable(part)) key.decodable_columns.add(column);
       if (table->field[column]->stored_in_db()) continue;
       key.has_virtual_column = true;
-      key.loses_virtual_column |= !codec.decodable(part) && !KeyOriginals::keeps(table->s, number, part);
+      key.loses_virtual_column |= !codec.decodable(part) && !KeyOriginals::stores(table->s, number, part);
     }
     for (size_t i = 0; key.originals != nullptr && i < key.originals->count(); i++)
       key.decodable_columns.add(key.originals->column(i));
@@ -211,10 +211,10 @@ teak_status Share::next_row_id(uint64_t *id) {
   std::lock_guard<std::mutex> guard(row_id_mutex_);
   if (row_id_next_ == row_id_end_) {
     uint64_t first = 0;
-    teak_status status = teak_table_reserve_row_ids(table_, ROW_IDS_AT_ONCE, &first);
+    teak_status status = teak_table_reserve_row_ids(table_, ROW_ID_BATCH, &first);
     if (status != TEAK_OK) return status;
     row_id_next_ = first;
-    row_id_end_ = first + ROW_IDS_AT_ONCE;
+    row_id_end_ = first + ROW_ID_BATCH;
   }
   *id = row_id_next_++;
   return TEAK_OK;

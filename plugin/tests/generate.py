@@ -42,9 +42,9 @@ class Generator:
 
     # ---- values -----------------------------------------------------------------------------------------------------
 
-    def text(self, most, special=SPECIAL):
+    def text(self, length_max, special=SPECIAL):
         characters = []
-        for _ in range(self.random.randint(0, most)):
+        for _ in range(self.random.randint(0, length_max)):
             choice = self.random.random()
             if choice < 0.2:
                 characters.append(" ")
@@ -59,8 +59,8 @@ class Generator:
             text = text[:3]
         return "_utf8mb4 x'%s'" % text.encode("utf-8").hex() if text else "''"
 
-    def binary(self, most):
-        length = self.random.randint(0, most)
+    def binary(self, length_max):
+        length = self.random.randint(0, length_max)
         if self.random.random() < 0.5:
             length = min(length, 3)
         return "x'%s'" % bytes(self.random.choice((0, 0, 1, 32, 65, 127, 128, 254, 255)) for _ in range(length)).hex()
@@ -99,8 +99,8 @@ class Generator:
         special = SPECIAL
         if kind.startswith("CHAR"):
             special = "".join(c for c in SPECIAL if c not in WEIGHTLESS)
-        literal = lambda most: "CONVERT(%s USING %s) COLLATE %s" % (self.text(most, special), collation.split("_")[0],
-                                                                   collation)
+        literal = lambda length_max: "CONVERT(%s USING %s) COLLATE %s" % (self.text(length_max, special), collation.split("_")[0],
+                                                                         collation)
         value = lambda: literal(min(length + 1, 12))
         if kind == "TEXT":
             return (r.choice(("TEXT", "TINYTEXT", "MEDIUMTEXT", "LONGTEXT")) + " " + charset, lambda: literal(15),

@@ -139,7 +139,7 @@ class Teller:
         verdict = self.random.choice(["COMMIT", "COMMIT", "COMMIT", "ROLLBACK"])
         self.journalled(verdict, number, lambda: end(self.connection, verdict, name_of(self.teller, number)))
 
-    def give_up(self):
+    def roll_back(self):
         """Rolls back after a conflict. A deadlock marks an XA transaction for rollback: then XA END returns an error."""
         for statement in self.begun:
             try:
@@ -158,7 +158,7 @@ class Teller:
             except SqlError as error:
                 if not error.conflict or self.begun is None:
                     raise
-                self.give_up()
+                self.roll_back()
 
 
 def end(connection, verdict, name):

@@ -350,9 +350,9 @@ def partition(draw, state, place, table, fresh, counter):
         changed.parts[at:at + 2] = [(new, both[1][1])]
         text = f"REORGANIZE PARTITION {both[0][0]}, {both[1][0]} INTO ({one_partition(new, both[1][1])})"
     elif kind == "reorganize":
-        least = table.parts[at - 1][1] if at else 0
-        middle = least + 5 if bound is None else (least + bound) // 2
-        if middle <= least:
+        lower = table.parts[at - 1][1] if at else 0
+        middle = lower + 5 if bound is None else (lower + bound) // 2
+        if middle <= lower:
             return truncate(draw, state, place, table, fresh, counter)
         halves = [(f"q{next(counter)}", middle), (f"q{next(counter)}", bound)]
         changed.parts[at:at + 1] = halves
@@ -376,10 +376,10 @@ def partition(draw, state, place, table, fresh, counter):
             twin.rows = table.rows_of(name)
             return Change(f"{alter_table}EXCHANGE PARTITION {name} WITH TABLE {name_of(other)}", state,
                           lambda after: (put(after, place, changed), put(after, other, twin)))
-        least, most = table.parts[-1][1], table.parts[-1][1] * 3
-        if any(not least <= row < most for row in twin.rows):
+        lower, upper = table.parts[-1][1], table.parts[-1][1] * 3
+        if any(not lower <= row < upper for row in twin.rows):
             return truncate(draw, state, other, twin, fresh, counter)
-        part = (f"q{next(counter)}", most)
+        part = (f"q{next(counter)}", upper)
         changed.parts.append(part)
         changed.rows.update(twin.rows)
         return Change(f"{alter_table}CONVERT TABLE {name_of(other)} TO {one_partition(*part)}", state,

@@ -125,15 +125,15 @@ class Test:
             return error
         return None
 
-    def until_refused(self, connection, statement, most=20_000):
+    def until_refused(self, connection, statement, statements_max=20_000):
         """Runs numbered statements until one is refused. Returns the number of acknowledged ones."""
-        for number in range(most):
+        for number in range(statements_max):
             if self.refused(connection, statement(number)):
                 return number
             if number % 50 == 0:
                 self.fill()
         self.check(False, f"{statement(0)[:60]} was never refused")
-        return most
+        return statements_max
 
     def count(self, connection, table, where="1"):
         return int(connection.value(f"SELECT COUNT(*) FROM {table} WHERE {where}"))

@@ -95,7 +95,7 @@ class Watcher(threading.Thread):
                 connection = connection or connect(self.server, self.stop)
                 if connection is None:
                     return
-                self.faults += look(connection, self.server.directory.name)
+                self.faults += check_snapshot(connection, self.server.directory.name)
                 self.snapshots += 1
                 time.sleep(0.02)
             except SqlError as error:
@@ -104,7 +104,7 @@ class Watcher(threading.Thread):
                 connection = None
 
 
-def look(connection, side):
+def check_snapshot(connection, side):
     """Checks one consistent snapshot; returns the faults."""
     connection.run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
     faults = BANK.sums(connection, side)
@@ -119,7 +119,7 @@ def look(connection, side):
 def verify(connection, side, acknowledged):
     """Checks, without concurrent writers, that the rows are the acknowledged ones and the balances match their sums."""
     moved, faults = BANK.verify(connection, side)
-    faults += look(connection, side)
+    faults += check_snapshot(connection, side)
     newest = dict.fromkeys(range(len(acknowledged)), 0) | dict(sorted(moved))
     if newest != dict(enumerate(acknowledged)):
         faults.append(f"{side}: the newest transactions are {newest}, acknowledged were {acknowledged}")

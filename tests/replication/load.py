@@ -82,8 +82,8 @@ class Session:
         return f"w{self.number}_{self.serial}"
 
 
-def text(rng, most):
-    return "".join(rng.choice("abcdefgh ijklmno äß€ 0123") for _ in range(rng.randint(0, most)))
+def text(rng, length_max):
+    return "".join(rng.choice("abcdefgh ijklmno äß€ 0123") for _ in range(rng.randint(0, length_max)))
 
 
 def key(rng):
@@ -317,17 +317,17 @@ def shared_ddl(session, rng):
 
 ROWS = [insert_account, upsert, replace, update, delete, without_key, blobs, generated, partitions, types, routines]
 KINDS = ROWS + [by_key, transaction, transaction, transaction, distributed, procedure, temporary]
-SELDOM = [own_table, shared_ddl]
+RARE_KINDS = [own_table, shared_ddl]
 # `prepared`: statements of XA transactions. On the replica a prepared transaction holds its locks until its XA COMMIT
 # or XA ROLLBACK, a later event of the binary log. So no transaction between the two may scan the rows that it wrote.
 # The replica scans tables that have no key, and the tables of some statements that are logged as text.
 ROW_KINDS = {"rows": ROWS, "prepared": [kind for kind in ROWS + [by_key] if kind is not without_key], "kinds": KINDS,
-             "seldom": SELDOM, "levels": ["REPEATABLE READ", "READ COMMITTED"], "without": []}
+             "rare": RARE_KINDS, "levels": ["REPEATABLE READ", "READ COMMITTED"], "without": []}
 BOTH = [as_text, as_text_without_key]
 MIXED_KINDS = {**ROW_KINDS, "rows": ROWS + BOTH, "kinds": KINDS + BOTH, "prepared": [by_key, blobs, types]}
 # Statements that may be logged as text, and the isolation levels. The server logs statements that use a sequence as rows only.
 TEXT_ROWS = [as_text, as_text, as_text_without_key, insert_account, upsert, generated, partitions]
-TEXT_KINDS = {"rows": TEXT_ROWS, "prepared": [by_key], "seldom": [own_table], "levels": ["REPEATABLE READ", "SERIALIZABLE"],
+TEXT_KINDS = {"rows": TEXT_ROWS, "prepared": [by_key], "rare": [own_table], "levels": ["REPEATABLE READ", "SERIALIZABLE"],
               "kinds": TEXT_ROWS + [transaction, transaction, transaction, distributed, temporary], "without": ["ticket"]}
 
 
@@ -370,11 +370,11 @@ class Load:
             return
         until = time.monotonic() + self.seconds
         # Each kind is run once, in random order; then kinds are chosen at random.
-        kinds, seldom = self.kinds["kinds"], self.kinds["seldom"]
-        todo = [*kinds, *seldom]
+        kinds, rare = self.kinds["kinds"], self.kinds["rare"]
+        todo = [*kinds, *rare]
         rng.shuffle(todo)
         while time.monotonic() < until or todo:
-            kind = todo.pop() if todo else rng.choice(kinds if rng.random() < 0.97 else seldom)
+            kind = todo.pop() if todo else rng.choice(kinds if rng.random() < 0.97 else rare)
             refused = False
             try:
                 kind(session, rng)

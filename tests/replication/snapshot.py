@@ -11,7 +11,7 @@ import time
 from tests.harness import SqlError
 from tests.harness.bank import DATABASE
 
-from .kills import Writer, look, verify
+from .kills import Writer, check_snapshot, verify
 
 
 class Load:
@@ -83,7 +83,7 @@ def from_dump(pair, seed, acknowledged):
                               stdin=text, capture_output=True, text=True, check=False)
     faults = load.faults + ([done.stderr.strip()] if done.returncode else [])
     with pair.replica.connect(DATABASE) as connection:
-        faults += look(connection, "the dump")
+        faults += check_snapshot(connection, "the dump")
         rows, position = (connection.value(text) for text in ("SELECT COUNT(*) FROM moved", "SELECT @@gtid_slave_pos"))
         connection.run("START SLAVE")
     pair.catch_up()
@@ -117,7 +117,7 @@ def semi_synchronous(pair, seconds, seed, acknowledged):
     with pair.replica.connect(DATABASE) as connection:
         there = {int(writer): int(newest) for writer, newest in
                  connection.run("SELECT writer, MAX(number) FROM moved GROUP BY writer")}
-        faults += look(connection, "replica")
+        faults += check_snapshot(connection, "replica")
     faults += [f"writer {writer}: {newest} was acknowledged, the replica has {there.get(writer, 0)}"
                for writer, newest in enumerate(known) if there.get(writer, 0) < newest]
     if waited == 0 or unwaited != 0:

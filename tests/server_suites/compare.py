@@ -61,7 +61,7 @@ def lines(text: bytes) -> list[str]:
     return ENGINE.sub("ENGINE", VARDIR.sub("VAR/", TREE.sub("TREE/", text.decode("utf-8", "surrogateescape")))).split("\n")
 
 
-def of_these_days(match: re.Match[str]) -> str:
+def hide_current_date(match: re.Match[str]) -> str:
     try:
         age = datetime.date.today() - datetime.date.fromisoformat(match[1])
     except ValueError:
@@ -84,7 +84,7 @@ def figures_of(heading: list[str]) -> list[int]:
 def without_ways(text: list[str]) -> list[str]:
     """The text without times, the methods of DDL statements, and checkpoint events of the binary log."""
     whole = WRONG_REFUSAL.sub("", "\n".join(text))
-    text = CLOCK.sub(of_these_days, COPIED.sub(r"\1\2#", REFUSED.sub(r"\1=\2 is not supported", whole))).split("\n")
+    text = CLOCK.sub(hide_current_date, COPIED.sub(r"\1\2#", REFUSED.sub(r"\1=\2 is not supported", whole))).split("\n")
     return [line for line in text if not CHECKPOINT.match(line) and not REBUILT.match(line)]
 
 

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 SYSTEM = Path("/usr/share/mysql/mysql-test")
-SAID = re.compile(r"^[ \t]*(?:#|(?:--[ \t]*)?echo\b).*$", re.MULTILINE)
+COMMENT_OR_ECHO = re.compile(r"^[ \t]*(?:#|(?:--[ \t]*)?echo\b).*$", re.MULTILINE)
 SOURCE = re.compile(r"^[ \t]*(?:--[ \t]*)?source[ \t]+([^\s;]+)[ \t]*;?[ \t]*$", re.MULTILINE | re.IGNORECASE)
 DEPTH = 9
 EVENT = re.compile(
@@ -25,15 +25,15 @@ OTHERS = {"archive", "aria", "blackhole", "connect", "csv", "example", "federate
           "mrg_isam", "mrg_myisam", "myisam", "ndb", "ndbcluster", "rocksdb", "sequence"}
 
 
-def whole(path: Path, suite: Path, depth: int = 0) -> str:
+def expanded_text(path: Path, suite: Path, depth: int = 0) -> str:
     """The text of a test with the files that it sources, without comments."""
 
     def sourced(match: re.Match[str]) -> str:
         places = (folder / match[1] for folder in (SYSTEM, path.parent, suite, suite.parent, SYSTEM / "suite"))
         place = next((place for place in places if place.is_file()), None)
-        return f"\n{whole(place, suite, depth + 1)}\n" if place and depth < DEPTH else match[0]
+        return f"\n{expanded_text(place, suite, depth + 1)}\n" if place and depth < DEPTH else match[0]
 
-    return SOURCE.sub(sourced, SAID.sub("", path.read_text("latin-1")))
+    return SOURCE.sub(sourced, COMMENT_OR_ECHO.sub("", path.read_text("latin-1")))
 
 
 def makes_tables(test: Path, suite: Path) -> bool:
@@ -49,7 +49,7 @@ def makes_tables(test: Path, suite: Path) -> bool:
             word = variables.get(word[1:], word) if word.startswith("$") else word
         return word.lower()
 
-    for event in EVENT.finditer(whole(test, suite)):
+    for event in EVENT.finditer(expanded_text(test, suite)):
         if event["name"]:
             variables[event["name"]] = event["value"].strip("'\"` ")
         elif event["default"]:

@@ -208,7 +208,7 @@ def size(path):
 
 
 def report(soak, watch):
-    print(f"\n{'quantity':24} {'most':>12} {'bound then':>12} {'unit':4}  share  second")
+    print(f"\n{'quantity':24} {'max':>12} {'bound then':>12} {'unit':4}  share  second")
     for name, (share, measured, limit, unit, second) in watch.worst.items():
         print(f"{name:24} {measured:12,.0f} {limit:12,.0f} {unit:4}  {share:5.2f}  {second}{'  (not checked)' if name in watch.report_only else ''}")
     every = soak.all

@@ -211,7 +211,7 @@ def totals(cluster):
     return money, moved, numbers
 
 
-def whole(cluster, acknowledged, doubtful):
+def check_transfers(cluster, acknowledged, doubtful):
     """Checks that every transfer is complete or absent, that all acknowledged ones and no others except those in doubt
     exist, and that the sum of money is correct."""
     money, moved, numbers = totals(cluster)
@@ -255,7 +255,7 @@ def transfers(cluster, rng, seconds):
         mover.join(60)
         faults += mover.faults
     acknowledged = [number for mover in movers for number in mover.acknowledged]
-    faults += whole(cluster, acknowledged, [])
+    faults += check_transfers(cluster, acknowledged, [])
     if not acknowledged:
         faults.append("nothing was moved")
     return faults, f"{len(acknowledged)} transfers between the shards, {sum(mover.refused for mover in movers)} refused"
@@ -337,7 +337,7 @@ def kills(cluster, rng, number):
             doubtful += mover.doubtful
         for verb, count in decide(cluster).items():
             ended[verb] += count
-        faults += whole(cluster, acknowledged, doubtful)
+        faults += check_transfers(cluster, acknowledged, doubtful)
         if faults:
             break
     return faults, (f"{number} kills, {len(acknowledged)} acknowledged transfers hold, {len(doubtful)} were in doubt, branches found "

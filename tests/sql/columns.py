@@ -1,7 +1,7 @@
 """Columns of every type of MariaDB 10.11, with pools of values: the boundaries of the type, and so few values that
 equal ones are frequent."""
 
-from .text import WIDTHS, below_blank, bytes_literal, pads_in_keys_alone, text_literal
+from .text import WIDTHS, below_blank, bytes_literal, pads_only_in_keys, text_literal
 
 INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "MEDIUMINT": 24, "INT": 32, "BIGINT": 64}
 DATES = ["0000-00-00", "0000-01-01", "1000-01-01", "9999-12-31", "2000-00-00", "2000-01-00", "2024-02-29", "1970-01-01",
@@ -114,9 +114,9 @@ def make_column(draw, name, collations):
 def _integer(draw, name, _):
     kind = draw.choice(list(INTEGERS))
     bits, unsigned = INTEGERS[kind], draw.random() < 0.3
-    least, most = (0, 2**bits - 1) if unsigned else (-2**(bits - 1), 2**(bits - 1) - 1)
-    pool = [least, least + 1, 0, 1, 2, 3, 5, 10, most - 1, most, *(draw.randint(0, 100) for _ in range(8)),
-            draw.randint(least, most)]
+    lowest, highest = (0, 2**bits - 1) if unsigned else (-2**(bits - 1), 2**(bits - 1) - 1)
+    pool = [lowest, lowest + 1, 0, 1, 2, 3, 5, 10, highest - 1, highest, *(draw.randint(0, 100) for _ in range(8)),
+            draw.randint(lowest, highest)]
     zerofill = " UNSIGNED ZEROFILL" if unsigned and draw.random() < 0.2 else " UNSIGNED" if unsigned else ""
     return Column(name, "int", kind + zerofill, list(map(str, pool)), key_bytes=bits // 8)
 
@@ -125,11 +125,11 @@ def _decimal(draw, name, _):
     precision, scale = draw.choice([(5, 2), (10, 0), (18, 9), (65, 30), (30, 30), (1, 0), (20, 1)])
     unsigned = draw.random() < 0.2
     whole, part = "9" * (precision - scale) or "0", "9" * scale
-    most = whole + ("." + part if part else "")
-    least = "0." + "0" * (scale - 1) + "1" if scale else "1"
-    pool = [most, least, "0", "1" if precision > scale else "0.5", "0.1" if scale else "2"]
+    highest = whole + ("." + part if part else "")
+    lowest = "0." + "0" * (scale - 1) + "1" if scale else "1"
+    pool = [highest, lowest, "0", "1" if precision > scale else "0.5", "0.1" if scale else "2"]
     if not unsigned:
-        pool += ["-" + most, "-" + least]
+        pool += ["-" + highest, "-" + lowest]
     return Column(name, "decimal", f"DECIMAL({precision},{scale})" + (" UNSIGNED" if unsigned else ""), pool, key_bytes=30)
 
 
@@ -161,7 +161,7 @@ def _text(draw, name, collations):
         length = draw.choice([0, 1, 2, 4, 10, 30, 63, 255]) if kind == "CHAR" else 60
     sized = kind in ("VARCHAR", "CHAR")
     plain = draw.random() < 0.5
-    if kind == "CHAR" and pads_in_keys_alone(collation):
+    if kind == "CHAR" and pads_only_in_keys(collation):
         plain = "single"
     elif kind == "CHAR" and below_blank(collation):
         plain = True

@@ -63,7 +63,7 @@ def run_world(pair, world, kinds):
     return len(history), errors, None
 
 
-def took_back(options, socket, worker, difference, history, settings):
+def corrects_its_answer(options, socket, worker, difference, history, settings):
     """Whether InnoDB returns Teak's answer when all statements run again. With keys on virtual columns, InnoDB can miss
     rows while other transactions or its purge run. After its purge has removed wrong entries, only rebuilt keys
     return the right answer."""
@@ -103,7 +103,7 @@ def third_opinion(options, socket, worker, difference, history, settings):
 
 def verdict_of(options, socket, worker, difference, history, settings):
     """The reason why the difference is not a fault of Teak, as text, or None."""
-    if took_back(options, socket, worker, difference, history, settings):
+    if corrects_its_answer(options, socket, worker, difference, history, settings):
         return "InnoDB returned another answer in a second run"
     return third_opinion(options, socket, worker, difference, history, settings)
 

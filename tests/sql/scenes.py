@@ -45,17 +45,17 @@ def joined_view(draw, table, tables):
 
 
 def sequence(draw, table, tables):
-    least, most = draw.choice([(1, 10), (-5, 5), (1, 9223372036854775806), (-100, -1), (0, 3)])
+    minimum, maximum = draw.choice([(1, 10), (-5, 5), (1, 9223372036854775806), (-100, -1), (0, 3)])
     step = draw.choice([1, 1, 2, -1, 7, 0])
     cache = draw.choice(["NOCACHE", "CACHE 3", "CACHE 1000", ""])
-    steps = [Statement(f"CREATE SEQUENCE sq MINVALUE {least} MAXVALUE {most} INCREMENT BY {step} {cache} {draw.choice(['CYCLE', 'NOCYCLE'])}")]
+    steps = [Statement(f"CREATE SEQUENCE sq MINVALUE {minimum} MAXVALUE {maximum} INCREMENT BY {step} {cache} {draw.choice(['CYCLE', 'NOCYCLE'])}")]
     for _ in range(draw.randint(4, 12)):
         # FORCE without a copy, which only InnoDB supports, does not check the value against the bounds.
         steps.append(Statement(draw.choice([
             "SELECT NEXT VALUE FOR sq", "SELECT NEXT VALUE FOR sq", "SELECT NEXTVAL(sq), NEXTVAL(sq)", "SELECT PREVIOUS VALUE FOR sq",
-            f"SELECT SETVAL(sq, {draw.choice([least, most, 2, 5])})", f"SELECT SETVAL(sq, {draw.choice([least, most, 3])}, 0)",
-            f"SELECT SETVAL(sq, 2, 1, {draw.choice([0, 1])})", "SELECT * FROM sq", "ALTER SEQUENCE sq RESTART", f"ALTER SEQUENCE sq RESTART {least}",
-            f"ALTER SEQUENCE sq INCREMENT BY {draw.choice([1, 2, -3])}", f"ALTER SEQUENCE sq MAXVALUE {draw.choice([4, most])}", "FLUSH TABLES sq",
+            f"SELECT SETVAL(sq, {draw.choice([minimum, maximum, 2, 5])})", f"SELECT SETVAL(sq, {draw.choice([minimum, maximum, 3])}, 0)",
+            f"SELECT SETVAL(sq, 2, 1, {draw.choice([0, 1])})", "SELECT * FROM sq", "ALTER SEQUENCE sq RESTART", f"ALTER SEQUENCE sq RESTART {minimum}",
+            f"ALTER SEQUENCE sq INCREMENT BY {draw.choice([1, 2, -3])}", f"ALTER SEQUENCE sq MAXVALUE {draw.choice([4, maximum])}", "FLUSH TABLES sq",
             "CHECK TABLE sq", "TRUNCATE TABLE sq", "DELETE FROM sq", "UPDATE sq SET cache_size = cache_size + 1", "ALTER TABLE sq FORCE, ALGORITHM=COPY", "INSERT INTO sq VALUES (1, 1, 9, 1, 1, 5, 0, 0)",
             "RENAME TABLE sq TO sr, sr TO sq", "CREATE OR REPLACE SEQUENCE sq START 2", "CREATE TABLE numbered (n BIGINT DEFAULT NEXTVAL(sq), v INT, KEY (n))",
             "INSERT INTO numbered (v) VALUES (1), (2), (3)", "SELECT n, v FROM numbered", "DROP TABLE numbered"]), counts=False, warnings=False))
@@ -138,7 +138,7 @@ def locked(draw, table, tables):
     return [*steps, Statement("UNLOCK TABLES")]
 
 
-def upkeep(draw, table, tables):
+def maintenance(draw, table, tables):
     """Maintenance statements, which must not change rows."""
     return [Statement(draw.choice(["ANALYZE TABLE {}", "OPTIMIZE TABLE {}", "FLUSH TABLES {}", "ANALYZE TABLE {} PERSISTENT FOR ALL",
                                    "CHECK TABLE {} QUICK", "CHECK TABLE {} FOR UPGRADE", "ALTER TABLE {} ENGINE={{engine}}, ALGORITHM=COPY", "FLUSH TABLES",

@@ -1,7 +1,7 @@
 """Random tables: columns, keys of every kind, partitions, system versioning. A `Table` is the generator's model of a table."""
 
 from .columns import blob, make_column, make_generated
-from .text import WIDTHS, below_blank, pads_in_keys_alone, sorts_by_levels
+from .text import WIDTHS, below_blank, pads_only_in_keys, sorts_by_levels
 
 KEY_BYTES_MAX = 3072
 # Types for partitioning by RANGE COLUMNS, LIST COLUMNS and KEY.
@@ -39,7 +39,7 @@ class Collations:
                 continue
             if below_blank(collation) and any(not column.plain and column.type.startswith("CHAR(") for column in columns):
                 continue
-            if charset != "big5" and (not pads_in_keys_alone(collation)
+            if charset != "big5" and (not pads_only_in_keys(collation)
                                       or all(column.plain == "single" or not column.type.startswith("CHAR(") for column in columns)):
                 return charset, collation
 
@@ -64,7 +64,7 @@ class Key:
     def usable_name(self):
         return "PRIMARY" if self.kind == "PRIMARY" else self.name
 
-    def whole(self):
+    def covers_whole_columns(self):
         return all(not prefix for _, prefix, __ in self.parts)
 
 
@@ -108,11 +108,11 @@ class Table:
     def total_key(self):
         """A unique key without NULLs, or None."""
         for key in self.keys:
-            if key.kind == "PRIMARY" and key.whole():
+            if key.kind == "PRIMARY" and key.covers_whole_columns():
                 return key
         for key in self.keys:
             # Excludes hashed keys, because equal texts may have different hashes.
-            if key.kind == "UNIQUE" and key.whole() and not key.hashed and not any(column.nullable or column.generated for column in key.columns()):
+            if key.kind == "UNIQUE" and key.covers_whole_columns() and not key.hashed and not any(column.nullable or column.generated for column in key.columns()):
                 return key
         return None
 
@@ -141,11 +141,11 @@ def key_part(draw, column, space):
         if not column.key_bytes or column.key_bytes > space or (column.length > 2 and prefixes and draw.random() < 0.2):
             if not prefixes:
                 return None
-            most = min(column.length - (1 if column.key_bytes else 0), space // width)
-            if most < 1:
+            prefix_max = min(column.length - (1 if column.key_bytes else 0), space // width)
+            if prefix_max < 1:
                 return None
-            prefix = draw.choice([1, 2, 3, most, draw.randint(1, most)])
-            prefix = min(prefix, most)
+            prefix = draw.choice([1, 2, 3, prefix_max, draw.randint(1, prefix_max)])
+            prefix = min(prefix, prefix_max)
     cost = prefix * width + 2 if prefix else column.key_bytes
     if cost + 1 > space or column.family == "text" and column.length == 0:
         return None

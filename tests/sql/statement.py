@@ -3,7 +3,7 @@
 
 # After these statements, SHOW WARNINGS still returns the warnings of the previous statement, which may be excluded from
 # comparison.
-KEEPS_WARNINGS = ("SET ", "COMMIT", "ROLLBACK", "START ", "BEGIN", "SAVEPOINT ", "RELEASE ", "DEALLOCATE ", "XA ")
+RETAINS_WARNINGS = ("SET ", "COMMIT", "ROLLBACK", "START ", "BEGIN", "SAVEPOINT ", "RELEASE ", "DEALLOCATE ", "XA ")
 
 
 class Statement:
@@ -20,7 +20,7 @@ class Statement:
     __slots__ = ("text", "ordered", "warnings", "counts", "then", "checks", "parameters", "session", "locks", "rows")
 
     def __init__(self, text, ordered=False, warnings=True, counts=True, then=None, checks=False, parameters=None, rows=True):
-        warnings = warnings and not text.startswith(KEEPS_WARNINGS)
+        warnings = warnings and not text.startswith(RETAINS_WARNINGS)
         self.text, self.ordered, self.warnings, self.counts, self.then, self.checks = text, ordered, warnings, counts, then, checks
         self.parameters, self.session, self.locks, self.rows = parameters, 0, False, rows
 

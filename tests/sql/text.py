@@ -37,7 +37,7 @@ WIDTHS = {"utf8mb4": 4, "utf16": 4, "utf16le": 4, "utf32": 4, "utf8mb3": 3, "ucs
 _pieces = {}
 
 
-def pads_in_keys_alone(collation):
+def pads_only_in_keys(collation):
     """Whether a CHAR is compared with its padding in keys but without it elsewhere. The results differ for characters
     with no weight or several weights. Then a lookup by a key may miss rows that a scan finds, in every engine."""
     return "_nopad_" in collation and ("_unicode_" in collation or "_uca1400_" in collation)

@@ -142,7 +142,7 @@ class World:
         if kind < 0.945:
             return draw.choice([scenes.view, scenes.sequence, scenes.block, scenes.block, scenes.routine, scenes.temporary, scenes.locked])(draw, table, self.tables)
         if kind < 0.95:
-            return scenes.upkeep(draw, table, self.tables)
+            return scenes.maintenance(draw, table, self.tables)
         if kind < 0.99 and self.alters:
             return [*made, *self._alter(table)]
         return [Statement("CHECK TABLE " + table.name)]

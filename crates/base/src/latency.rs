@@ -91,7 +91,7 @@ impl Histogram {
 impl StripedHistogram {
     /// Counts one time, which ended now.
     pub fn record(&self, time: Duration) {
-        self.0.get(Stripe::own()).record(time);
+        self.0.get(Stripe::current()).record(time);
     }
 
     /// The counts of all parts at this moment.

@@ -29,7 +29,7 @@ pub fn thread_number() -> usize {
 impl Stripe {
     /// The stripe of the calling thread, which never changes.
     #[must_use]
-    pub fn own() -> Self {
+    pub fn current() -> Self {
         Self::of(thread_number())
     }
 
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn a_thread_keeps_its_part() {
         let counts: Striped<Mutex<u32>> = Striped::default();
-        let count = || *counts.get(Stripe::own()).lock().unwrap() += 1;
+        let count = || *counts.get(Stripe::current()).lock().unwrap() += 1;
         std::thread::scope(|scope| {
             for _ in 0..STRIPES {
                 scope.spawn(|| {

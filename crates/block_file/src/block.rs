@@ -169,7 +169,7 @@ pub(crate) fn verify<'a>(
     }
     if fields.stored_bytes as usize != stored.len() {
         return Err(corrupt(format!(
-            "the block stores {} bytes, but its address says {}",
+            "the block's stored size is {} bytes, but its address specifies {}",
             fields.stored_bytes,
             stored.len()
         )));

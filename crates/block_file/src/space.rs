@@ -17,15 +17,15 @@
 //! Allocation uses the lowest hole of a useful size, so that the end of the file
 //! becomes free and can be truncated.
 
-mod births;
 mod holders;
+mod publications;
 
 use crate::capture::Capture;
 use crate::extents::{Extent, ExtentSet};
 use crate::free_space::FreeSpace;
 use crate::layout::BLOCKS_START;
-use births::Births;
 use holders::{FreedSpace, Holders};
+use publications::PublicationVersions;
 
 /// Sizes of holes that a request tries, in this order, so that a long sequence of blocks is stored
 /// in few pieces. Each is limited to the range from the request's minimum to its wanted bytes.
@@ -38,7 +38,7 @@ const SMALL_HOLES_BYTES: u64 = 2 * 1024 * 1024;
 /// number.
 const SMALL_HOLES_FRACTION: u64 = 32;
 /// Freed extents after which reclaiming pauses, so that the lock is held briefly.
-const RECLAIMED_AT_ONCE: usize = 1000;
+const RECLAIM_BATCH: usize = 1000;
 
 /// Error: a freed range was not live, so the tree is damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +51,7 @@ pub(crate) struct Space {
     free: FreeSpace,
     not_live: ExtentSet,
     /// The versions at which live space was published.
-    births: Births,
+    published: PublicationVersions,
     /// Live space that no capture contains.
     fresh: ExtentSet,
     /// One past the last byte in use.
@@ -220,7 +220,7 @@ impl Space {
         for &extent in written {
             let live = self.not_live.remove(extent).is_some();
             assert!(live, "written space was reserved");
-            self.births.insert(extent, self.version, oldest);
+            self.published.insert(extent, self.version, oldest);
         }
         for &extent in written {
             let new = self.fresh.insert(extent).is_ok();
@@ -244,7 +244,7 @@ impl Space {
         for &extent in written {
             let live = self.not_live.remove(extent).is_some();
             assert!(live, "written space was reserved");
-            self.births.insert(extent, version, oldest);
+            self.published.insert(extent, version, oldest);
         }
         self.free(freed, version)
     }
@@ -261,12 +261,12 @@ impl Space {
                 continue;
             }
             self.fresh.remove_overlaps(extent);
-            self.births.take(extent, &mut parts);
+            self.published.take(extent, &mut parts);
         }
-        for (extent, born) in parts {
+        for (extent, published) in parts {
             let space = FreedSpace {
                 extent,
-                born,
+                published,
                 freed: version,
             };
             if !self.holders.add(space) {
@@ -307,7 +307,7 @@ impl Space {
         for extent in maps.into_iter().chain(old_map) {
             self.release(extent);
         }
-        self.births.prune(self.holders.oldest());
+        self.published.prune(self.holders.oldest());
     }
 
     /// Retains the `map` of a checkpoint whose superblock may be on disk, until a later checkpoint
@@ -316,10 +316,10 @@ impl Space {
         self.maps_in_doubt.append(&mut map);
     }
 
-    /// Frees what ended pins and checkpoints have retained, at most [`RECLAIMED_AT_ONCE`] extents.
+    /// Frees what ended pins and checkpoints have retained, at most [`RECLAIM_BATCH`] extents.
     /// Returns whether there may be more, which later publications and allocations free.
     pub fn reclaim(&mut self) -> bool {
-        let (unneeded, has_more) = self.holders.take_unneeded(RECLAIMED_AT_ONCE);
+        let (unneeded, has_more) = self.holders.take_unneeded(RECLAIM_BATCH);
         for extent in unneeded {
             self.release(extent);
         }

@@ -236,7 +236,7 @@ pub(crate) fn valid(
     match both {
         [Ok(first), Ok(second)] => {
             if first.file != second.file {
-                let reason = "the superblocks name two files";
+                let reason = "the superblocks have different file ids";
                 return Err(StorageError::corrupt(path, 0, reason));
             }
             if first.generation == second.generation && first != second {

@@ -233,7 +233,7 @@ fn each_kind_of_damage_is_reported() {
         (&at(8, 99), true, "as its own"),
         (&at(56, 99), false, "checksum does not match"),
         (&at(29, 99), false, "checksum does not match"),
-        (&at(20, 99), true, "but its address says"),
+        (&at(20, 99), true, "but its address specifies"),
         (&at(24, 99), true, "kind 99 is unknown"),
         (&at(24, 3), true, "a Node block was found"),
         (&at(26, 99), true, "codec 99 is unknown"),
@@ -335,7 +335,7 @@ fn contradicting_superblocks_are_reported() {
     bad[16] = 9;
     set_superblock_checksum(&mut bad, 0);
     let error = reason(BlockFile::open(&disk_of(&bad), Path::new(PATH), None));
-    assert!(error.contains("two files"), "{error}");
+    assert!(error.contains("different file ids"), "{error}");
     let mut bad = image;
     bad[56] ^= 1;
     set_superblock_checksum(&mut bad, 0);

@@ -786,9 +786,9 @@ typedef struct teak_engine_statistics {
   // Flush and merge jobs completed.
   uint64_t flushes;
   // Uncompressed bytes of the entries that these jobs wrote.
-  uint64_t flush_bytes_in;
+  uint64_t flush_bytes_uncompressed;
   // Bytes that these jobs wrote to files.
-  uint64_t flush_bytes_out;
+  uint64_t flush_bytes_written;
   // Rounds of checkpoints.
   uint64_t checkpoints;
   // Compaction debt: uncompressed bytes that are due to be merged into a lower level.

@@ -81,9 +81,9 @@ pub struct teak_engine_statistics {
     /// Flush and merge jobs completed.
     pub flushes: u64,
     /// Uncompressed bytes of the entries that these jobs wrote.
-    pub flush_bytes_in: u64,
+    pub flush_bytes_uncompressed: u64,
     /// Bytes that these jobs wrote to files.
-    pub flush_bytes_out: u64,
+    pub flush_bytes_written: u64,
     /// Rounds of checkpoints.
     pub checkpoints: u64,
     /// Compaction debt: uncompressed bytes that are due to be merged into a lower level.
@@ -268,8 +268,8 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             log_syncs,
             log_commits,
             flushes,
-            flush_bytes_in,
-            flush_bytes_out,
+            flush_bytes_uncompressed,
+            flush_bytes_written,
             checkpoints,
             checkpointed_indexes,
             checkpoint_failures,

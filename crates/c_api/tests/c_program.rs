@@ -84,12 +84,12 @@ fn compile_and_run(name: &str) {
 }
 
 #[test]
-fn every_call_works_as_the_header_says() {
+fn every_call_matches_the_header() {
     compile_and_run("program");
 }
 
 #[test]
-fn edge_cases_work_as_the_header_says() {
+fn edge_cases_match_the_header() {
     compile_and_run("edges");
 }
 

@@ -271,13 +271,13 @@ static void wide_rows(teak_engine *engine) {
   teak_table *table = make_table(engine, "./db/wide", WIDE, WIDE);
   teak_transaction *t = begin(engine, TEAK_REPEATABLE_READ);
   teak_duplicate duplicate;
-  char said[100];
+  char message[100];
   OK(put_wide(t, table, "one", "x", &duplicate));
   memset(&duplicate, 0, sizeof duplicate);
   CHECK(put_wide(t, table, "two", "x", &duplicate) == TEAK_DUPLICATE_KEY);
   CHECK(duplicate.index == WIDE - 1 && equal(duplicate.key, "x") && equal(duplicate.value, "v"));
   CHECK(put_wide(t, table, "two", "x", NULL) == TEAK_DUPLICATE_KEY);
-  CHECK(teak_last_error(said, sizeof said) > 0 && strstr(said, "unique") != NULL);
+  CHECK(teak_last_error(message, sizeof message) > 0 && strstr(message, "unique") != NULL);
   for (uint32_t n = 0; n < WIDE; n++) CHECK(entries_of(t, table, n) == 1);
   teak_row_change changes[WIDE];
   for (uint32_t n = 0; n < WIDE; n++) {
@@ -527,7 +527,7 @@ static void waits(teak_engine *engine) {
 
 static uint64_t reserved_before_crash(const char *directory, uint64_t *counter) {
   int channel[2];
-  uint64_t told[2] = { 0, 0 };
+  uint64_t reported[2] = { 0, 0 };
   CHECK(pipe(channel) == 0);
   pid_t child = fork();
   CHECK(child >= 0);
@@ -535,22 +535,22 @@ static uint64_t reserved_before_crash(const char *directory, uint64_t *counter) 
     teak_engine *engine = open_engine(directory);
     teak_table *table = make_table(engine, "./db/ids", 1, 1);
     teak_transaction *t = begin(engine, TEAK_READ_COMMITTED);
-    OK(teak_table_reserve_row_ids(table, 7, &told[0]));
+    OK(teak_table_reserve_row_ids(table, 7, &reported[0]));
     OK(teak_table_counter_advance(table, 0, 41));
     OK(put(t, table, "k", "v"));
     OK(teak_transaction_commit(t));
-    OK(teak_table_reserve_row_ids(table, 7, &told[0]));
-    OK(teak_table_counter_get(table, 0, &told[1]));
-    CHECK(write(channel[1], told, sizeof told) == (ssize_t)sizeof told);
+    OK(teak_table_reserve_row_ids(table, 7, &reported[0]));
+    OK(teak_table_counter_get(table, 0, &reported[1]));
+    CHECK(write(channel[1], reported, sizeof reported) == (ssize_t)sizeof reported);
     _exit(0);
   }
   int status = 1;
   CHECK(waitpid(child, &status, 0) == child && status == 0);
-  CHECK(read(channel[0], told, sizeof told) == (ssize_t)sizeof told);
+  CHECK(read(channel[0], reported, sizeof reported) == (ssize_t)sizeof reported);
   close(channel[0]);
   close(channel[1]);
-  *counter = told[1];
-  return told[0];
+  *counter = reported[1];
+  return reported[0];
 }
 
 static void ids_after_crash(const char *directory) {
@@ -625,12 +625,12 @@ static void damage(const char *directory) {
   OK(teak_table_open_files(table, NULL, NULL));
   bool damaged = true;
   size_t written = 0;
-  char said[300];
+  char message[300];
   OK(teak_table_is_damaged(table, &damaged));
   CHECK(!damaged);
   CHECK(teak_table_verify(table, NULL, on_text, &written) == TEAK_CORRUPT);
   CHECK(written > 0);
-  CHECK(teak_last_error(said, sizeof said) > 0 && strstr(said, "hurt") != NULL);
+  CHECK(teak_last_error(message, sizeof message) > 0 && strstr(message, "hurt") != NULL);
   OK(teak_table_is_damaged(table, &damaged));
   CHECK(damaged);
   t = begin(engine, TEAK_READ_COMMITTED);

@@ -100,8 +100,13 @@ impl Disk for RealDisk {
 
 impl DiskFile for RealFile {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {
-        let short =
-            || StorageError::corrupt(&self.path, offset, "the file ends before the block does");
+        let short = || {
+            StorageError::corrupt(
+                &self.path,
+                offset,
+                "the block extends past the end of the file",
+            )
+        };
         // The operating system rejects larger offsets as invalid arguments.
         let end = offset.checked_add(buffer.len() as u64);
         if end.is_none_or(|end| i64::try_from(end).is_err()) {

@@ -144,9 +144,7 @@ impl EngineCore {
         self.files.cache.memtables().set_spare_bytes_max(spare);
         let nodes = self.files.cache.nodes();
         nodes.set_bytes_max(self.budget.node_bytes_max());
-        let pages = self
-            .budget
-            .page_cache_bytes_beside(&self.memory().measure());
+        let pages = self.budget.page_cache_bytes_with(&self.memory().measure());
         self.files.cache.set_capacity(pages);
         let lock_bytes = self.budget.lock_bytes();
         self.transactions.set_lock_bytes_max(lock_bytes);

@@ -124,7 +124,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: EngineOptions) -> EngineResult<
     let mut replay = Replay::new(files, budget, &mut catalogue, threads);
     let log = read_log(&mut replay, &options, &catalogue)?;
     replay.finish()?;
-    replay.leave_out_missing();
+    replay.exclude_missing();
     let unavailable = std::mem::take(&mut replay.unavailable);
     let repaired = std::mem::take(&mut replay.repaired);
     let replaced = std::mem::take(&mut replay.replaced);

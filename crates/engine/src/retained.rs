@@ -69,9 +69,9 @@ pub(crate) fn remove_unneeded(
             continue;
         }
         let is_own = |file| entry.indexes.iter().any(|index| index.file == file);
-        let is_kept = repaired.contains(&table)
+        let is_needed = repaired.contains(&table)
             || !replaced.contains(&table) && contains_others(&files.disk, &path, &is_own);
-        if !is_kept {
+        if !is_needed {
             files.disk.remove(&path)?;
             continue;
         }

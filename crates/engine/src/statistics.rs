@@ -107,9 +107,9 @@ pub struct EngineStatistics {
     /// Flush and merge jobs completed. *Count.*
     pub flushes: u64,
     /// Uncompressed bytes of the entries that these jobs wrote. *Count.*
-    pub flush_bytes_in: u64,
+    pub flush_bytes_uncompressed: u64,
     /// Bytes that these jobs stored on disk. *Count.*
-    pub flush_bytes_out: u64,
+    pub flush_bytes_written: u64,
     /// Flush and merge jobs that failed. *Count.*
     pub flush_failures: u64,
     /// Rounds of checkpoints completed. *Count.*
@@ -348,8 +348,8 @@ impl Engine {
     fn add_flushing(&self, statistics: &mut EngineStatistics) {
         let counts = &self.core.counts;
         statistics.flushes = load(&counts.flushes);
-        statistics.flush_bytes_in = load(&counts.flush_bytes_in);
-        statistics.flush_bytes_out = load(&counts.flush_bytes_out);
+        statistics.flush_bytes_uncompressed = load(&counts.flush_bytes_uncompressed);
+        statistics.flush_bytes_written = load(&counts.flush_bytes_written);
         statistics.flush_failures = load(&counts.flush_failures);
         let delays = &self.core.delays;
         statistics.delays_memory = delays.counts(DelayCause::Memory);

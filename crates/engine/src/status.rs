@@ -84,8 +84,8 @@ fn flushing(out: &mut String, s: &EngineStatistics) -> fmt::Result {
         "jobs {}, failed {}, written {} (uncompressed {}), pending {}",
         s.flushes,
         s.flush_failures,
-        Bytes(s.flush_bytes_out),
-        Bytes(s.flush_bytes_in),
+        Bytes(s.flush_bytes_written),
+        Bytes(s.flush_bytes_uncompressed),
         Bytes(s.pending_flush_bytes)
     )?;
     for cause in DelayCause::ALL {
@@ -147,7 +147,7 @@ fn log(out: &mut String, s: &EngineStatistics, end: u64, replay_from: u64) -> fm
     writeln!(out, "records recovered at start {}", s.recovered_records)?;
     writeln!(
         out,
-        "unavailable tables {}, read-only tables {}, their retained records {}; files of no table {}, {}",
+        "unavailable tables {}, read-only tables {}, their retained records {}; orphan files {}, {}",
         s.unavailable_tables,
         s.read_only_tables,
         Bytes(s.retained_bytes),
@@ -301,10 +301,10 @@ fn deadlock(out: &mut String, deadlock: &DeadlockReport, names: &IndexNames) -> 
     let ago = deadlock.at.elapsed().unwrap_or_default();
     writeln!(out, "\nLATEST DEADLOCK, {} s ago", ago.as_secs())?;
     for member in &deadlock.members {
-        let party = member.party;
-        write!(out, "transaction {}", party.transaction.0)?;
-        if party.thread != 0 {
-            write!(out, ", thread {}", party.thread)?;
+        let participant = member.participant;
+        write!(out, "transaction {}", participant.transaction.0)?;
+        if participant.thread != 0 {
+            write!(out, ", thread {}", participant.thread)?;
         }
         write!(
             out,
@@ -314,7 +314,7 @@ fn deadlock(out: &mut String, deadlock: &DeadlockReport, names: &IndexNames) -> 
             member.waited.as_millis()
         )?;
         lock_request(out, &member.request, member.blocked_by, names)?;
-        let victim = if party.transaction == deadlock.victim {
+        let victim = if participant.transaction == deadlock.victim {
             ": VICTIM"
         } else {
             ""

@@ -372,7 +372,7 @@ impl Engine {
             }
             let state = core.tables.lock().remove(table_id);
             if let Some(state) = &state {
-                core.files.disown(&state.entry.indexes);
+                core.files.add_unowned(&state.entry.indexes);
             }
             state
         };
@@ -478,7 +478,7 @@ impl Engine {
             let mut tables = core.tables.lock();
             tables.replace_indexes(entry.id, &indexes, created_at)?;
             drop(tables);
-            core.files.disown(&entry.indexes);
+            core.files.add_unowned(&entry.indexes);
             if let Some(table) = &*slot
                 && table.is_open()
             {

@@ -148,10 +148,10 @@ fn writers_stop_at_the_bound_until_ids_are_forgotten() {
     let found = thread::scope(|scope| {
         let (engine, table) = (&engine, &table);
         let writer = scope.spawn(move || roll_back_often(engine, table, 12_000, true));
-        let give_up = Instant::now() + Duration::from_secs(300);
+        let deadline = Instant::now() + Duration::from_secs(300);
         let stopped = || engine.statistics().delays_aborted.stopped_now > 0;
         while !stopped() && !writer.is_finished() {
-            assert!(Instant::now() < give_up);
+            assert!(Instant::now() < deadline);
             thread::sleep(Duration::from_millis(5));
         }
         let found = engine.statistics();
@@ -171,7 +171,7 @@ fn writers_stop_at_the_bound_until_ids_are_forgotten() {
 fn a_stopped_writer_fails_after_its_timeout() {
     let mut options = few_ranges();
     options.lock_timeout = Duration::from_millis(100);
-    let heard = listening(&mut options);
+    let logged = capture_messages(&mut options);
     let engine = Engine::open(Arc::new(MemoryDisk::new()), options).unwrap();
     engine.create_table(&definition(TABLE)).unwrap();
     let table = engine.open_table(TABLE).unwrap();
@@ -183,9 +183,9 @@ fn a_stopped_writer_fails_after_its_timeout() {
         matches!(error, EngineError::Wait(found) if found == expected),
         "{error}"
     );
-    let heard = heard.lock().unwrap();
+    let logged = logged.lock().unwrap();
     let is_warning = |text: &String| text.contains("ranges of write ids of rolled back");
-    assert!(heard.iter().any(is_warning), "{heard:?}");
+    assert!(logged.iter().any(is_warning), "{logged:?}");
 }
 
 /// The tables contain ids of statements that were rolled back, and are not used again.
@@ -206,10 +206,10 @@ fn ids_of_closed_tables_are_forgotten_in_the_background() {
     let engine = Engine::open(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
     assert_eq!(engine.statistics().open_tables, 0);
     assert!(engine.statistics().aborted_ids >= TABLES as u64);
-    let give_up = Instant::now() + Duration::from_secs(300);
+    let deadline = Instant::now() + Duration::from_secs(300);
     while engine.statistics().aborted_ids > 0 {
         assert!(
-            Instant::now() < give_up,
+            Instant::now() < deadline,
             "{}",
             engine.statistics().aborted_ids
         );

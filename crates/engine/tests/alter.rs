@@ -116,11 +116,11 @@ fn an_index_is_added_and_others_dropped_in_one_step() {
     let mut alteration = begin_alteration(&engine, &table, &[added("backwards", false)]);
     assert_eq!(table.index_count(), 2);
     fill(&engine, &table, &mut alteration);
-    let mut heard = Vec::new();
+    let mut reports = Vec::new();
     alteration
-        .build(&mut |done, total| heard.push((done, total)))
+        .build(&mut |done, total| reports.push((done, total)))
         .unwrap();
-    let last = heard.last().unwrap();
+    let last = reports.last().unwrap();
     assert_eq!(last.0, last.1);
     let order = [kept(0), PlannedIndex::Added(0), kept(1)];
     Alteration::commit(vec![(alteration, plan("two", &order))]).unwrap();

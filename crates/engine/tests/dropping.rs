@@ -66,12 +66,12 @@ fn a_transaction_that_outlives_the_engine_commits_durably() {
 fn a_failed_sync_of_a_dropped_engine_is_reported() {
     let disk = Arc::new(FaultDisk::new(1));
     let mut options = late_options();
-    let heard = listening(&mut options);
+    let logged = capture_messages(&mut options);
     let (engine, table) = with_rows(&disk, options);
     drop(table);
     disk.fail_sync(0, SyncFailure::Dropped);
     drop(engine);
-    let heard = heard.lock().unwrap();
+    let logged = logged.lock().unwrap();
     let is_reported = |text: &String| text.contains("the log was not synced");
-    assert!(heard.iter().any(is_reported), "{heard:?}");
+    assert!(logged.iter().any(is_reported), "{logged:?}");
 }

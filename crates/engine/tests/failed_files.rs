@@ -43,7 +43,7 @@ fn is_read_only(outcome: Result<(), EngineError>) -> bool {
 #[test]
 fn a_failed_sync_makes_only_its_table_read_only() {
     let mut options = options();
-    let heard = listening(&mut options);
+    let logged = capture_messages(&mut options);
     let (disk, engine, table, other) = two_tables(options);
     put(&engine, &table, "a").unwrap();
     put(&engine, &other, "a").unwrap();
@@ -60,11 +60,11 @@ fn a_failed_sync_makes_only_its_table_read_only() {
     engine.run_maintenance().unwrap_err();
     assert!(is_read_only(put(&engine, &table, "c")));
     put(&engine, &other, "c").unwrap();
-    let messages = heard.lock().unwrap();
-    let told = messages
+    let messages = logged.lock().unwrap();
+    let reports = messages
         .iter()
         .filter(|text| text.contains("is read-only now"));
-    assert_eq!(told.count(), 1, "{messages:?}");
+    assert_eq!(reports.count(), 1, "{messages:?}");
     drop(messages);
     // Truncating replaces the file.
     engine.truncate_table(TABLE).unwrap();
@@ -166,7 +166,7 @@ fn plan() -> AlterationPlan {
 fn a_failing_new_file_fails_its_alteration_and_nothing_else() {
     for is_built in [false, true] {
         let mut options = options();
-        let heard = listening(&mut options);
+        let logged = capture_messages(&mut options);
         let (disk, engine, table, other) = two_tables(options);
         put(&engine, &table, "a").unwrap();
         let mut alteration = begin_build(&engine, &table);
@@ -204,12 +204,12 @@ fn a_failing_new_file_fails_its_alteration_and_nothing_else() {
         let mut alteration = begin_build(&engine, &table);
         alteration.build(&mut |_, _| {}).unwrap();
         Alteration::commit(vec![(alteration, plan())]).unwrap();
-        let heard = heard.lock().unwrap().clone();
+        let logged = logged.lock().unwrap().clone();
         let reported = |text: &&String| text.contains("ALTER TABLE fails");
-        assert_eq!(heard.iter().filter(reported).count(), 1, "{heard:?}");
+        assert_eq!(logged.iter().filter(reported).count(), 1, "{logged:?}");
         assert!(
-            !heard.iter().any(|text| text.contains("read-only")),
-            "{heard:?}"
+            !logged.iter().any(|text| text.contains("read-only")),
+            "{logged:?}"
         );
         drop((table, other));
         engine.close().unwrap();
@@ -248,9 +248,9 @@ fn a_file_of_earlier_records_is_not_replaced() {
     assert_eq!(engine.statistics().retained_bytes, 0);
     assert!(is_earlier(&path));
     faults.clear_failures();
-    let give_up = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while engine.statistics().retained_bytes == 0 {
-        assert!(Instant::now() < give_up, "the records are not retained");
+        assert!(Instant::now() < deadline, "the records are not retained");
         std::thread::sleep(Duration::from_millis(20));
         let _ = engine.checkpoint();
     }

@@ -249,13 +249,13 @@ fn messages_report_what_recovery_did() {
     let (engine, table) = with_table(&disk);
     fill(&engine, &table, 3);
     let mut options = options();
-    let heard = listening(&mut options);
+    let logged = capture_messages(&mut options);
     let crashed: Arc<dyn Disk> = Arc::new(disk.crash(1));
     Engine::open(crashed, options).unwrap();
-    let heard = heard.lock().unwrap();
+    let logged = logged.lock().unwrap();
     assert!(
-        heard.iter().any(|text| text.contains("recovered")),
-        "{heard:?}"
+        logged.iter().any(|text| text.contains("recovered")),
+        "{logged:?}"
     );
 }
 
@@ -307,15 +307,18 @@ fn files_are_closed_while_ever_more_tables_are_opened() {
     few.open_tables_kept = 8;
     let engine = Engine::open(disk, few).unwrap();
     let name = |n: u64| format!("./db/t{n}");
-    let mut most = 0;
+    let mut max_open = 0;
     for n in 0..1200 {
         engine.create_table(&definition(&name(n))).unwrap();
         let table = engine.open_table(&name(n)).unwrap();
         // A table with unflushed rows cannot be closed before it is flushed.
         fill(&engine, &table, 2);
-        most = most.max(engine.statistics().open_tables);
+        max_open = max_open.max(engine.statistics().open_tables);
     }
-    assert!(most < 600, "{most} tables were open at once");
+    assert!(
+        max_open < 600,
+        "{max_open} tables were open at the same time"
+    );
     for n in (0..1200).step_by(37) {
         let table = engine.open_table(&name(n)).unwrap();
         assert_eq!(rows(&engine, &table).len(), 2);

@@ -228,10 +228,10 @@ fn writers_do_not_wait_forever_for_flushes_without_space() {
     });
     let before = rows(&engine, &table).len();
     disk.set_capacity(None);
-    let give_up = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while let Err(error) = write_one(&engine, &table, "after") {
         assert!(is_full::<()>(&Err(error)));
-        assert!(Instant::now() < give_up, "space came back unnoticed");
+        assert!(Instant::now() < deadline, "freed space was not noticed");
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(rows(&engine, &table).len(), before + 1);

@@ -60,9 +60,9 @@ fn while_busy<R>(engine: &Engine, table: &TableHandle, work: impl FnOnce() -> R)
 }
 
 fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let give_up = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while !condition() {
-        assert!(Instant::now() < give_up, "{what}");
+        assert!(Instant::now() < deadline, "{what}");
         thread::sleep(Duration::from_millis(10));
     }
 }

@@ -171,7 +171,7 @@ fn waits_for_written_rows_and_unique_keys_are_reported_and_served_in_order() {
         let names = engine.index_names();
         for wait in &waits {
             assert_eq!(&*names.get(wait.request.file).unwrap().index, "by_value");
-            let ahead = wait.blockers.iter().map(|b| b.party.thread).max();
+            let ahead = wait.blockers.iter().map(|b| b.participant.thread).max();
             assert_eq!(ahead, Some(wait.requester.thread - 1));
         }
         assert!(

@@ -75,7 +75,7 @@ fn several_writers_stay_within_the_bound() {
 fn stopped_writers_wait_for_a_checkpoint_and_can_be_interrupted() {
     let disk = gated();
     let mut options = small_log();
-    let heard = listening(&mut options);
+    let logged = capture_messages(&mut options);
     let (engine, table) = open_with(&disk, options);
     let mut open = begin(&engine);
     insert(&mut open, &table, "open", "1").unwrap();
@@ -103,10 +103,10 @@ fn stopped_writers_wait_for_a_checkpoint_and_can_be_interrupted() {
     });
     let found = engine.statistics();
     assert!(found.log_stops > 0 && found.log_slowdowns > 0);
-    let heard = heard.lock().unwrap();
-    let has = |text: &str| heard.iter().any(|message| message.contains(text));
-    assert!(has("the log has reached its bound"), "{heard:?}");
-    assert!(has("writers continue"), "{heard:?}");
+    let logged = logged.lock().unwrap();
+    let has = |text: &str| logged.iter().any(|message| message.contains(text));
+    assert!(has("the log has reached its bound"), "{logged:?}");
+    assert!(has("writers continue"), "{logged:?}");
 }
 
 #[test]

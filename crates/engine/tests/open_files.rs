@@ -18,7 +18,7 @@ use teak_engine::Engine;
 fn a_limit_of_open_files_leaves_every_table_readable() {
     let mut options = options();
     options.open_files = 2;
-    let heard = listening(&mut options);
+    let logged = capture_messages(&mut options);
     let engine = Engine::open(Arc::new(MemoryDisk::new()), options).unwrap();
     let names: Vec<String> = (0..8).map(|number| format!("./db/t{number}")).collect();
     for name in &names {
@@ -33,5 +33,5 @@ fn a_limit_of_open_files_leaves_every_table_readable() {
         let table = engine.open_table(name).unwrap();
         assert_eq!(rows(&engine, &table), pairs(&[("key", name)]));
     }
-    assert_eq!(*heard.lock().unwrap(), Vec::<String>::new());
+    assert_eq!(*logged.lock().unwrap(), Vec::<String>::new());
 }

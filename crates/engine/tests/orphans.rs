@@ -69,7 +69,7 @@ fn an_older_catalogue_does_not_cost_the_newer_tables() {
     }
 
     let mut options = options();
-    let heard = listening(&mut options);
+    let logged = capture_messages(&mut options);
     let any: Arc<dyn Disk> = disk.clone();
     let engine = Engine::open(any, options).unwrap();
     assert!(engine.open_table(TABLE).is_ok());
@@ -78,9 +78,9 @@ fn an_older_catalogue_does_not_cost_the_newer_tables() {
     assert_eq!(moved.len(), 2);
     assert_eq!(engine.statistics().orphan_files, 2);
     assert!(engine.statistics().orphan_bytes > 2 * 8192);
-    let heard = heard.lock().unwrap().clone();
+    let logged = logged.lock().unwrap().clone();
     let is_moved = |text: &&String| text.contains("was moved to");
-    assert_eq!(heard.iter().filter(is_moved).count(), 2, "{heard:?}");
+    assert_eq!(logged.iter().filter(is_moved).count(), 2, "{logged:?}");
     engine.abandon();
 
     // With the newer catalogue and the files moved back, the table is whole.

@@ -318,7 +318,7 @@ fn a_failure_of_the_retained_file_keeps_the_log() {
     ];
     for fail in failures {
         let mut options = small_log();
-        let heard = listening(&mut options);
+        let logged = capture_messages(&mut options);
         let setup = Setup::new(options);
         let table = setup.table();
         for key in numbered(20) {
@@ -328,9 +328,13 @@ fn a_failure_of_the_retained_file_keeps_the_log() {
         setup.fail_syncs();
         assert_eq!(setup.engine.statistics().retained_bytes, 0);
         assert_eq!(setup.retained_files(), 0);
-        let messages = heard.lock().unwrap();
-        let is_told = |text: &&String| text.contains("cannot be retained now");
-        assert_eq!(messages.iter().filter(is_told).count(), 1, "{messages:?}");
+        let messages = logged.lock().unwrap();
+        let is_reported = |text: &&String| text.contains("cannot be retained now");
+        assert_eq!(
+            messages.iter().filter(is_reported).count(),
+            1,
+            "{messages:?}"
+        );
         drop(messages);
         put(&setup.engine, &setup.other(), "row").unwrap();
         // After a crash now, recovery finds the records in the log.

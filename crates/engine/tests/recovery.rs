@@ -502,12 +502,12 @@ fn a_missing_file_of_a_table_dropped_later_is_not_reported() {
     engine.drop_table(TABLE).unwrap();
     engine.abandon();
     let mut options = options();
-    let heard = listening(&mut options);
+    let logged = capture_messages(&mut options);
     let engine = Engine::open(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
     assert!(engine.table_names().is_empty());
-    let heard = heard.lock().unwrap();
+    let logged = logged.lock().unwrap();
     assert!(
-        !heard.iter().any(|text| text.contains("not recovered")),
-        "{heard:?}"
+        !logged.iter().any(|text| text.contains("not recovered")),
+        "{logged:?}"
     );
 }

@@ -390,24 +390,24 @@ fn messages_name_the_file_and_what_to_do() {
     let path = hide(&disk, "t.PRIMARY");
     let start = |disk: &Arc<FaultDisk>| {
         let mut options = options();
-        let heard = listening(&mut options);
+        let logged = capture_messages(&mut options);
         let disk: Arc<dyn Disk> = Arc::clone(disk) as Arc<dyn Disk>;
         let engine = Engine::open(disk, options).unwrap();
-        let heard = heard.lock().unwrap().clone();
-        (engine, heard)
+        let logged = logged.lock().unwrap().clone();
+        (engine, logged)
     };
-    let (engine, heard) = start(&disk);
+    let (engine, logged) = start(&disk);
     let name = path.file_name().unwrap().to_str().unwrap();
     let is_named = |text: &&String| {
         text.contains("db/t is unavailable") && text.contains(name) && text.contains("whole again")
     };
-    assert_eq!(heard.iter().filter(is_named).count(), 1, "{heard:?}");
+    assert_eq!(logged.iter().filter(is_named).count(), 1, "{logged:?}");
     engine.abandon();
     let disk = Arc::new(disk.crash(1));
     show(&disk, &path);
-    let (_engine, heard) = start(&disk);
+    let (_engine, logged) = start(&disk);
     let whole = |text: &String| text.contains("db/t is whole again");
-    assert!(heard.iter().any(whole), "{heard:?}");
+    assert!(logged.iter().any(whole), "{logged:?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use teak_disk::Disk;
 use teak_engine::Engine;
 
 /// Maximum number of consecutive openings with planned faults.
-const DISTURBED_OPENINGS_MAX: u64 = 3;
+const FAULTY_OPENINGS_MAX: u64 = 3;
 
 impl Simulation {
     pub(crate) fn run(&mut self) -> Checked<()> {
@@ -148,7 +148,7 @@ impl Simulation {
     fn open(&mut self) -> Checked<()> {
         let disturbed = match self.swarm.faulty_one_in {
             0 => 0,
-            _ => self.random.below(DISTURBED_OPENINGS_MAX + 1),
+            _ => self.random.below(FAULTY_OPENINGS_MAX + 1),
         };
         for _ in 0..disturbed {
             if self.random.one_in(2) {

@@ -21,7 +21,7 @@ pub enum WaitKind {
 
 /// A transaction and its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Party {
+pub struct Participant {
     /// The transaction.
     pub transaction: TransactionId,
     /// Thread id assigned by the caller; zero for none.
@@ -32,7 +32,7 @@ pub struct Party {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocker {
     /// The transaction.
-    pub party: Party,
+    pub participant: Participant,
     /// How it blocks the wait.
     pub kind: BlockerKind,
 }
@@ -52,7 +52,7 @@ pub struct LockRequest {
 #[derive(Clone, Debug)]
 pub struct WaitReport {
     /// The waiting transaction.
-    pub requester: Party,
+    pub requester: Participant,
     /// Its request.
     pub request: LockRequest,
     /// Time waited so far.
@@ -113,7 +113,7 @@ pub struct LockReport {
 #[derive(Clone, Debug)]
 pub struct DeadlockMember {
     /// The transaction.
-    pub party: Party,
+    pub participant: Participant,
     /// Its request, which the next member blocks.
     pub request: LockRequest,
     /// How the next member blocks it.

@@ -4,7 +4,7 @@
 
 use crate::handle::TransactionHandle;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Mutex, own_stripe};
+use crate::sync::{Mutex, current_stripe};
 use crate::transaction::Transaction;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl RunningTransactions {
     }
 
     pub(crate) fn begin(&self) -> Transaction {
-        let stripe = own_stripe();
+        let stripe = current_stripe();
         // Allocates the id under the lock of the part. So a reader that sees a later id and then
         // locks the part finds this transaction.
         let mut part = self.parts.get(stripe).lock();

@@ -10,7 +10,7 @@
 //! the published sequence under the part's lock, so its snapshot is the sequence
 //! of step 1 or a newer one.
 
-use crate::sync::{Mutex, own_stripe};
+use crate::sync::{Mutex, current_stripe};
 use std::collections::VecDeque;
 use teak_base::CommitSequence;
 use teak_base::stripes::{Stripe, Striped};
@@ -39,7 +39,7 @@ impl Snapshots {
     /// Registers a reader of the newest published sequence, which `newest`
     /// returns. Every sequence acquired later is at least as new.
     pub(crate) fn acquire(&self, newest: impl FnOnce() -> CommitSequence) -> HeldSnapshot {
-        let stripe = own_stripe();
+        let stripe = current_stripe();
         let mut live = self.live.get(stripe).lock();
         let sequence = newest();
         match live.counts.back_mut() {

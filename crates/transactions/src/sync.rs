@@ -15,12 +15,12 @@ pub(crate) use shuttle::sync::atomic;
 
 /// The calling thread's stripe.
 #[cfg(not(feature = "schedules"))]
-pub(crate) fn own_stripe() -> Stripe {
-    Stripe::own()
+pub(crate) fn current_stripe() -> Stripe {
+    Stripe::current()
 }
 
 #[cfg(feature = "schedules")]
-pub(crate) fn own_stripe() -> Stripe {
+pub(crate) fn current_stripe() -> Stripe {
     Stripe::of(usize::from(shuttle::current::me()))
 }
 

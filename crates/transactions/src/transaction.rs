@@ -173,7 +173,7 @@ impl Transaction {
 
     /// Records that the transaction locked or wrote a row whose newest version is newer than its
     /// snapshot.
-    pub fn go_past_snapshot(&mut self) {
+    pub fn set_past_snapshot(&mut self) {
         self.is_past_snapshot = true;
     }
 

@@ -20,7 +20,7 @@ use crate::handle::TransactionHandle;
 use crate::lock_id::LockId;
 use crate::lock_types::{BlockerKind, Blockers, Blocking};
 use crate::range_locks::RangeLocks;
-use crate::report::{DeadlockMember, DeadlockReport, LockRequest, Party};
+use crate::report::{DeadlockMember, DeadlockReport, LockRequest, Participant};
 use crate::row_locks::RowLocks;
 use crate::sync::Mutex;
 use crate::write_ids::WriteIdTable;
@@ -94,7 +94,7 @@ impl Wait {
 
     fn member(&self, blocked_by: BlockerKind) -> DeadlockMember {
         DeadlockMember {
-            party: Party {
+            participant: Participant {
                 transaction: self.handle.id(),
                 thread: self.handle.thread(),
             },

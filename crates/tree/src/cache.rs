@@ -234,7 +234,7 @@ impl PageCache {
 
     #[inline]
     pub(crate) fn count_filter(&self, negative: bool) {
-        let counts = self.filters.get(Stripe::own());
+        let counts = self.filters.get(Stripe::current());
         let counter = match negative {
             true => &counts.negatives,
             false => &counts.positives,

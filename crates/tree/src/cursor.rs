@@ -49,7 +49,7 @@ pub struct TreeCursor<V> {
     tree: Arc<Tree>,
     visibility: V,
     /// The last unsettled write whose visibility was checked, and the result.
-    last_answer: (WriteId, bool),
+    last_visibility: (WriteId, bool),
     follow: bool,
 
     version: Option<Arc<TreeVersion>>,
@@ -99,7 +99,7 @@ impl Tree {
         TreeCursor {
             tree: Arc::clone(self),
             visibility,
-            last_answer: (WriteId::SETTLED, true),
+            last_visibility: (WriteId::SETTLED, true),
             follow: true,
             version: None,
             generation: 0,
@@ -132,7 +132,7 @@ impl<V: Visibility> TreeCursor<V> {
     /// Replaces the visibility. The cursor has no position until the next seek.
     pub fn set_visibility(&mut self, visibility: V) {
         self.visibility = visibility;
-        self.last_answer = (WriteId::SETTLED, true);
+        self.last_visibility = (WriteId::SETTLED, true);
         self.position = CursorPosition::None;
         if self.has_skipped {
             // The new visibility may include writes in sources that were skipped.
@@ -142,8 +142,8 @@ impl<V: Visibility> TreeCursor<V> {
 
     /// Discards the cached result of the visibility check, so that the next entry is checked even
     /// if it has the same write id.
-    pub fn forget_answer(&mut self) {
-        self.last_answer = (WriteId::SETTLED, true);
+    pub fn reset_visibility(&mut self) {
+        self.last_visibility = (WriteId::SETTLED, true);
     }
 
     /// Restricts the cursor to `lower <= key < upper`: moves forward end at `upper`, and moves

@@ -310,7 +310,7 @@ impl Charge {
             .sum(phase)
             .fetch_add(charged.bytes, Ordering::Relaxed);
         charged.phase = phase;
-        self.unlist(&mut charged);
+        self.remove_from_list(&mut charged);
     }
 
     /// Subtracts the bytes from the sums, because the memtable is no longer used.
@@ -319,10 +319,10 @@ impl Charge {
         let bytes = std::mem::take(&mut charged.bytes);
         let sum = self.account.memory.sum(charged.phase);
         sum.fetch_sub(bytes, Ordering::Relaxed);
-        self.unlist(&mut charged);
+        self.remove_from_list(&mut charged);
     }
 
-    fn unlist(&self, charged: &mut Charged) {
+    fn remove_from_list(&self, charged: &mut Charged) {
         if charged.listed > 0 {
             let listed = std::mem::take(&mut charged.listed);
             self.account.memory.list(self.account.file, listed, 0);

@@ -43,13 +43,13 @@ impl Source {
     /// Moves past all versions of the current key. `buffer` is scratch space
     /// for the key.
     #[inline]
-    pub(crate) fn leave_key(&mut self, buffer: &mut Vec<u8>) -> StorageResult<()> {
+    pub(crate) fn skip_key(&mut self, buffer: &mut Vec<u8>) -> StorageResult<()> {
         match self {
             Self::Memtable(cursor) => {
                 cursor.next_key();
                 Ok(())
             }
-            Self::Run(cursor) => cursor.leave_key(buffer),
+            Self::Run(cursor) => cursor.skip_key(buffer),
         }
     }
 }
@@ -78,13 +78,13 @@ impl RunSource {
     /// merges drop the older versions, and a run is marked as settled only if its keys are
     /// distinct.
     #[inline]
-    fn stands_on_last_version(&self) -> bool {
+    fn is_last_version(&self) -> bool {
         self.write_id().is_settled()
     }
 
     #[inline]
-    fn leave_key(&mut self, buffer: &mut Vec<u8>) -> StorageResult<()> {
-        if self.stands_on_last_version() {
+    fn skip_key(&mut self, buffer: &mut Vec<u8>) -> StorageResult<()> {
+        if self.is_last_version() {
             return self.next_version();
         }
         buffer.clear();
@@ -94,7 +94,7 @@ impl RunSource {
             if !self.valid || !is_same_key(self.key(), buffer) {
                 return Ok(());
             }
-            if self.stands_on_last_version() {
+            if self.is_last_version() {
                 return self.next_version();
             }
         }

@@ -114,7 +114,7 @@ impl Tree {
         // Nodes that were read for the copies. They are not evicted while they are held.
         let mut held: Vec<Arc<Node>> = Vec::new();
         let version = self.version.load_full();
-        self.hold_distant(&version.root, &KeyRange::all(), limit, &mut held)?;
+        self.load_distant(&version.root, &KeyRange::all(), limit, &mut held)?;
         drop(version);
         loop {
             let mut install = self.install.lock();
@@ -144,7 +144,7 @@ impl Tree {
     }
 
     /// Reads the nodes that [`Copies`] needs, so that the lock is rarely released to read one.
-    fn hold_distant(
+    fn load_distant(
         &self,
         node: &Node,
         range: &KeyRange,
@@ -158,7 +158,7 @@ impl Tree {
             {
                 let below = self.nodes.load(link, &child_range)?.to_arc();
                 held.push(Arc::clone(&below));
-                self.hold_distant(&below, &child_range, limit, held)?;
+                self.load_distant(&below, &child_range, limit, held)?;
             }
         }
         Ok(())

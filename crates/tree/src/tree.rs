@@ -239,7 +239,7 @@ impl Tree {
     }
 
     /// Truncates free space at the end of the file, which failed jobs may have left.
-    pub fn give_back_tail(&self) {
+    pub fn truncate_free_tail(&self) {
         self.file.truncate_free_tail();
     }
 

@@ -17,9 +17,9 @@ use teak_tree::{
 };
 
 /// Writes with odd ids are committed, those with even ids are aborted.
-struct OddOnes([CommitSequence; 1]);
+struct OddCommitted([CommitSequence; 1]);
 
-impl Horizon for OddOnes {
+impl Horizon for OddCommitted {
     fn status(&self, id: WriteId) -> WriteStatus {
         if id.0 % 2 == 1 {
             WriteStatus::Committed(CommitSequence(1))
@@ -32,13 +32,13 @@ impl Horizon for OddOnes {
     }
 }
 
-impl Visibility for OddOnes {
+impl Visibility for OddCommitted {
     fn is_visible(&self, id: WriteId) -> bool {
         id.is_settled() || id.0 % 2 == 1
     }
 }
 
-const NOW: OddOnes = OddOnes([CommitSequence(1)]);
+const NOW: OddCommitted = OddCommitted([CommitSequence(1)]);
 const COMMITTED: WriteId = WriteId(1);
 const ABORTED: WriteId = WriteId(2);
 

@@ -168,7 +168,7 @@ fn readers_of_a_queue_pass_a_bounded_number_of_deletes() {
     }
     flush(&subject, &newest());
     subject.tree.settle(&newest()).unwrap();
-    let (mut most, mut total) = (0, 0);
+    let (mut max, mut total) = (0, 0);
     for row in 0..queued {
         let asked = AtomicU64::new(0);
         let mut cursor = subject.tree.cursor(Counting(&asked));
@@ -176,7 +176,7 @@ fn readers_of_a_queue_pass_a_bounded_number_of_deletes() {
         assert_eq!(cursor.key(), key(row, 0));
         drop(cursor);
         let passed = asked.load(Ordering::Relaxed);
-        most = most.max(passed);
+        max = max.max(passed);
         total += passed;
         // Neighbours have different write ids, so each is checked separately.
         write(&subject, 2 + row % 2, Operation::Delete, &key(row, 0));
@@ -191,9 +191,9 @@ fn readers_of_a_queue_pass_a_bounded_number_of_deletes() {
         }
     }
     println!(
-        "at most {most} deletes passed, {} on average",
+        "at most {max} deletes passed, {} on average",
         total / queued
     );
-    assert!(most <= 4000, "{most}");
+    assert!(max <= 4000, "{max}");
     assert!(total / queued <= 2000, "{}", total / queued);
 }

@@ -198,7 +198,7 @@ fn a_damaged_node_is_an_error_of_its_keys_only() {
                 assert!(subject.tree.verify(&mut |_| true).is_err());
             }
             if failed > 0 && partial % 10 == 1 {
-                write_beside_damage(&mut subject);
+                write_next_to_damage(&mut subject);
             }
         }
         disk.flip_bit(&subject.path, offset + 24, 7).unwrap();
@@ -207,7 +207,7 @@ fn a_damaged_node_is_an_error_of_its_keys_only() {
 }
 
 /// Checks that flushes of memtables and merges of other children work.
-fn write_beside_damage(subject: &mut Subject) {
+fn write_next_to_damage(subject: &mut Subject) {
     for number in 0..5000 {
         put(subject, 1, number, b"new");
     }

@@ -162,7 +162,7 @@ impl Run {
         self.check(&mut cursor, at, &view, self.first_from(&start, &view));
         for _ in 0..60 {
             if self.random.one_in(3) {
-                self.step_beside();
+                self.run_concurrent_step();
             }
             let here = at.then(|| cursor.key().to_vec());
             let expected = match (self.random.below(10), here) {
@@ -191,7 +191,7 @@ impl Run {
 
     /// An operation that may run between two steps of a cursor. The view's
     /// snapshot must remain live, so there are no commits or rollbacks.
-    fn step_beside(&mut self) {
+    fn run_concurrent_step(&mut self) {
         match self.random.below(10) {
             0 => self.subject.freeze(&self.model),
             1..3 => self.claim_or_run(),

@@ -215,7 +215,7 @@ fn deleted_and_overwritten_values_are_freed() {
 fn values_at_the_end_of_the_file_are_moved() {
     let mut subject = subject(options());
     const ROWS: u64 = 2000;
-    let is_kept = |number: u64| number.is_multiple_of(10) || number > ROWS - 100;
+    let is_live = |number: u64| number.is_multiple_of(10) || number > ROWS - 100;
     for number in 0..ROWS {
         put(
             &subject,
@@ -229,7 +229,7 @@ fn values_at_the_end_of_the_file_are_moved() {
     }
     settle(&subject, &newest());
     verify(&mut subject);
-    for number in (0..ROWS).filter(|number| !is_kept(*number)) {
+    for number in (0..ROWS).filter(|number| !is_live(*number)) {
         delete(&subject, 2, number);
     }
     settle(&subject, &newest());
@@ -238,15 +238,15 @@ fn values_at_the_end_of_the_file_are_moved() {
     let mut more = cursor.seek_first().unwrap();
     reclaim(&mut subject, SpaceGoal::Idle, &newest());
     verify(&mut subject);
-    let mut kept = 0;
+    let mut seen = 0;
     while more {
         let (row, bytes) = cursor.entry().unwrap();
         let number = u64::from_be_bytes(row[8..].try_into().unwrap());
         assert!(bytes == value(number, 1, 3000 + number as usize));
-        kept += 1;
+        seen += 1;
         more = cursor.next().unwrap();
     }
-    assert_eq!(kept, (0..ROWS).filter(|number| is_kept(*number)).count());
+    assert_eq!(seen, (0..ROWS).filter(|number| is_live(*number)).count());
     drop(cursor);
     let moved = reclaim(&mut subject, SpaceGoal::Idle, &newest());
     let file = subject.tree.file_statistics();
@@ -258,7 +258,7 @@ fn values_at_the_end_of_the_file_are_moved() {
     verify(&mut subject);
     subject.open_again();
     for number in 0..ROWS {
-        let expected = is_kept(number).then(|| value(number, 1, 3000 + number as usize));
+        let expected = is_live(number).then(|| value(number, 1, 3000 + number as usize));
         assert_eq!(get(&subject, number), expected);
     }
 }

@@ -97,7 +97,7 @@ impl WriteAheadLog {
             bytes: self.policy.headroom_of_rows(),
             is_bounded: true,
         };
-        if self.credit.take(bytes) || self.take_slowly(bytes, headroom)? {
+        if self.credit.take(bytes) || self.take_slow_path(bytes, headroom)? {
             return Ok(LogSpace::Reserved(LogReservation { log: self, bytes }));
         }
         Ok(LogSpace::BoundReached)
@@ -152,7 +152,7 @@ impl WriteAheadLog {
             is_bounded: false,
         };
         if !self.credit.take(bytes) {
-            self.take_slowly(bytes, headroom)?;
+            self.take_slow_path(bytes, headroom)?;
         }
         self.append_reserved(LogReservation { log: self, bytes }, record)
     }
@@ -181,7 +181,7 @@ impl WriteAheadLog {
     /// space in the file, or waits until another thread has done so or has released space. `false`
     /// when the log's bound refuses the record.
     #[cold]
-    fn take_slowly(&self, bytes: u64, headroom: Headroom) -> StorageResult<bool> {
+    fn take_slow_path(&self, bytes: u64, headroom: Headroom) -> StorageResult<bool> {
         let since = Instant::now();
         let mut state = self.state.lock();
         loop {

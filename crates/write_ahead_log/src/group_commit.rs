@@ -59,7 +59,7 @@ impl WriteAheadLog {
         self.counters.sync_calls.fetch_add(1, Relaxed);
         let mut state = self.state.lock();
         let wanted = lsn.0.saturating_add(1).min(state.end());
-        let mut gathers = state.groups.are_many();
+        let mut gathers = state.groups.has_many_committers();
         while self.durable.load(Acquire) < wanted {
             state.check()?;
             let group = state.groups.group_of(wanted);

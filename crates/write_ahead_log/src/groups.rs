@@ -82,13 +82,13 @@ impl Groups {
     pub(crate) fn may_sync(&self) -> bool {
         match self.syncing.as_slice() {
             [] => true,
-            [_] => self.load.is_high() && !self.are_many(),
+            [_] => self.load.is_high() && !self.has_many_committers(),
             _ => false,
         }
     }
 
     /// Whether there are many committing threads.
-    pub(crate) fn are_many(&self) -> bool {
+    pub(crate) fn has_many_committers(&self) -> bool {
         self.committers > FEW_COMMITTERS
     }
 
@@ -103,7 +103,7 @@ impl Groups {
 
     /// Adds the calling thread to the waiting threads of a group.
     pub(crate) fn enqueue(&mut self, number: u64) -> Arc<Waiter> {
-        let waiter = Waiter::own();
+        let waiter = Waiter::current();
         self.waiting(number).push(Arc::clone(&waiter));
         waiter
     }

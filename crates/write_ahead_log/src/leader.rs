@@ -122,7 +122,7 @@ impl WriteAheadLog {
         let since = Instant::now();
         if let Some(next) = self.take_prepared() {
             let unused = writer.roll_into(next, &self.counters)?;
-            self.end_taking(unused);
+            self.end_take_prepared(unused);
         } else if self.segment_creation != SegmentCreation::Ahead {
             let created = self.create_on_demand(|| writer.roll(&self.counters));
             created.unwrap_or(Ok(()))?;

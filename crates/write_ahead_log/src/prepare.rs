@@ -18,7 +18,7 @@ use teak_base::StorageResult;
 
 impl WriteAheadLog {
     /// Takes the next segment, if it is prepared. In this case the leader then
-    /// calls `end_taking`, unless the log has failed.
+    /// calls `end_take_prepared`, unless the log has failed.
     pub(crate) fn take_prepared(&self) -> Option<NewSegment> {
         let mut pool = self.pool.lock();
         pool.is_taken = pool.ready.is_some();
@@ -27,7 +27,7 @@ impl WriteAheadLog {
 
     /// Called by the leader after [`WriteAheadLog::take_prepared`]. `unused` is the segment if the
     /// log could not continue in it: it remains the next one.
-    pub(crate) fn end_taking(&self, unused: Option<NewSegment>) {
+    pub(crate) fn end_take_prepared(&self, unused: Option<NewSegment>) {
         let mut pool = self.pool.lock();
         pool.is_taken = false;
         if unused.is_none() {

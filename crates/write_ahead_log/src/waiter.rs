@@ -21,7 +21,7 @@ thread_local! {
 
 impl Waiter {
     /// The waiter of the calling thread.
-    pub(crate) fn own() -> Arc<Self> {
+    pub(crate) fn current() -> Arc<Self> {
         WAITER.with(Arc::clone)
     }
 

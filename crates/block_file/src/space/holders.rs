@@ -15,11 +15,11 @@
 use crate::extents::Extent;
 use std::collections::BTreeMap;
 
-/// Space that was published at version `born` and freed at version `freed`.
+/// Freed space, with the versions at which it was published and freed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FreedSpace {
     pub extent: Extent,
-    pub born: u64,
+    pub published: u64,
     pub freed: u64,
 }
 
@@ -142,10 +142,10 @@ fn pop_last(lists: &mut Vec<Vec<FreedSpace>>) -> Option<FreedSpace> {
 /// The oldest holder that needs the space. Old pins are those of long reads, which often end after
 /// newer pins, so the space is rarely moved to another list.
 fn first_in(holders: &mut ByVersion, space: FreedSpace) -> Option<&mut Holder> {
-    if space.born >= space.freed {
+    if space.published >= space.freed {
         return None;
     }
-    let (_, holder) = holders.range_mut(space.born..space.freed).next()?;
+    let (_, holder) = holders.range_mut(space.published..space.freed).next()?;
     Some(holder)
 }
 

@@ -421,7 +421,7 @@ fn nothing_is_allocated_after_a_limit() {
 #[test]
 fn reclaiming_pauses_and_continues() {
     let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
-    let count = 3 * RECLAIMED_AT_ONCE as u64;
+    let count = 3 * RECLAIM_BATCH as u64;
     let all = space.allocate(2 * count * UNIT, 0);
     space.publish(&[all], &[]).unwrap();
     let capture = space.capture();

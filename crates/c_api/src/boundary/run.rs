@@ -172,9 +172,9 @@ mod tests {
             ),
         ];
         for (error, status) in cases {
-            let said: String = error.to_string();
-            assert_eq!(status_of(|| Err(error.into())), status, "{said}");
-            assert_eq!(last_error(), said);
+            let message: String = error.to_string();
+            assert_eq!(status_of(|| Err(error.into())), status, "{message}");
+            assert_eq!(last_error(), message);
         }
         assert_eq!(
             status_of(|| Err(EngineError::NotFound.into())),

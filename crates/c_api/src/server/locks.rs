@@ -6,7 +6,7 @@ use crate::handles::{teak_engine, teak_transaction};
 use crate::slice::teak_slice;
 use crate::status::teak_status::{self, TEAK_NOT_FOUND, TEAK_OK};
 use crate::transaction::teak_isolation_number;
-use ::teak_engine::report::{Blocker, LockExtent, LockRequest, Party, WaitKind};
+use ::teak_engine::report::{Blocker, LockExtent, LockRequest, Participant, WaitKind};
 use ::teak_engine::{BlockerKind, Engine, IndexNames, LockMode, RangeLockKind};
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -148,7 +148,7 @@ fn kind_of(blocker: BlockerKind) -> teak_lock_kind {
 }
 
 fn wait_info(
-    requester: Party,
+    requester: Participant,
     blocker: Option<&Blocker>,
     wanted: &LockRequest,
     waited: Duration,
@@ -164,8 +164,8 @@ fn wait_info(
     teak_wait_info {
         requester: requester.transaction.0,
         requester_thread: requester.thread,
-        blocker: blocker.map_or(0, |blocker| blocker.party.transaction.0),
-        blocker_thread: blocker.map_or(0, |blocker| blocker.party.thread),
+        blocker: blocker.map_or(0, |blocker| blocker.participant.transaction.0),
+        blocker_thread: blocker.map_or(0, |blocker| blocker.participant.thread),
         kind: blocker.map_or(ended, |blocker| kind_of(blocker.kind)),
         mode,
         table,
@@ -279,7 +279,7 @@ pub unsafe extern "C" fn teak_transaction_take_failed_wait(
             return Ok(TEAK_NOT_FOUND);
         };
         let names = engine.engine.index_names();
-        let requester = Party {
+        let requester = Participant {
             transaction: shared.id(),
             thread: shared.thread(),
         };

@@ -136,7 +136,7 @@ fn log_unowned(core: &EngineCore, entries: &[IndexEntry]) -> EngineResult<()> {
             value: entry.file.0,
         })?;
     }
-    core.files.disown(entries);
+    core.files.add_unowned(entries);
     Ok(())
 }
 

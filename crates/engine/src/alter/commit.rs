@@ -51,7 +51,7 @@ impl Alteration {
                 .any(|(alteration, _)| alteration.handle.table.is_temporary())
         {
             return Err(EngineError::InvalidArgument(
-                "a temporary table is altered alone".into(),
+                "a temporary table cannot be altered together with other tables".into(),
             ));
         }
         for (alteration, plan) in &alterations {
@@ -152,8 +152,8 @@ impl Alteration {
             outcome.entries.push(entry);
             outcome.indexes.push(Arc::clone(index));
         }
-        let is_kept = |file| outcome.entries.iter().any(|kept| kept.file == file);
-        for entry in old.iter().filter(|entry| !is_kept(entry.file)) {
+        let is_retained = |file| outcome.entries.iter().any(|entry| entry.file == file);
+        for entry in old.iter().filter(|entry| !is_retained(entry.file)) {
             outcome.dropped_paths.push(entry.path.clone());
             // If the table was opened to be salvaged, only the index of its rows is open.
             let is_open = |index: &&Arc<Index>| index.entry.file == entry.file;
@@ -236,9 +236,9 @@ impl Alteration {
         }
         let entry_of = |index: &Arc<Index>| index.entry.clone();
         let dropped: Vec<IndexEntry> = outcome.dropped.iter().map(entry_of).collect();
-        core.files.own(&outcome.entries);
+        core.files.remove_unowned(&outcome.entries);
         if self.repair.is_none() {
-            core.files.disown(&dropped);
+            core.files.add_unowned(&dropped);
         }
         if had_records {
             let (rows, is_repair) = (outcome.old_rows, self.repair.is_some());

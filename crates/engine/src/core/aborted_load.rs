@@ -10,7 +10,7 @@ use std::time::Instant;
 use teak_transactions::TransactionSystem;
 
 /// Above the bound divided by this number, maintenance does more to remove them.
-const HURRY_SHARE: u64 = 8;
+const URGENT_SHARE: u64 = 8;
 
 /// Above the bound divided by this number, writers are slowed.
 const SLOW_SHARE: u64 = 2;
@@ -38,8 +38,8 @@ impl AbortedLoad {
     }
 
     /// Whether maintenance must remove ids faster.
-    pub(crate) fn must_hurry(&self, transactions: &TransactionSystem) -> bool {
-        transactions.ids().aborted_ranges() > self.ranges_max / HURRY_SHARE
+    pub(crate) fn is_urgent(&self, transactions: &TransactionSystem) -> bool {
+        transactions.ids().aborted_ranges() > self.ranges_max / URGENT_SHARE
     }
 
     /// The pressure on writers: zero where the slowdown begins, one at the stop.

@@ -137,7 +137,7 @@ impl Budget {
     /// The page cache's share of the budget, less what retired memtables need beyond three quarters
     /// of the memtables' quota, and what everything else needs beyond its share; but at least the
     /// budget divided by `PAGE_CACHE_SHARE_MIN`.
-    pub(crate) fn page_cache_bytes_beside(&self, used: &MemoryUse) -> u64 {
+    pub(crate) fn page_cache_bytes_with(&self, used: &MemoryUse) -> u64 {
         let quota = self.memtable_quota();
         let retired = used.memtables_retired.saturating_sub(quota - quota / 4);
         let set_aside = self.set_aside.load(Ordering::Acquire);
@@ -234,25 +234,25 @@ mod tests {
     fn the_page_cache_gets_what_others_leave() {
         let (budget, pages) = shares(64 * MIB);
         let mut used = MemoryUse::default();
-        assert_eq!(budget.page_cache_bytes_beside(&used), pages);
+        assert_eq!(budget.page_cache_bytes_with(&used), pages);
         // What is set aside for flushers and the log.
         used.log = 4 * MIB;
-        assert_eq!(budget.page_cache_bytes_beside(&used), pages);
+        assert_eq!(budget.page_cache_bytes_with(&used), pages);
         used.log = 0;
         used.nodes = 3 * MIB;
         used.locks = 5 * MIB;
         used.write_ids = MIB;
         used.sorts = 8 * MIB;
         used.uncached_blocks = 2 * MIB;
-        assert_eq!(budget.page_cache_bytes_beside(&used), pages - 17 * MIB);
+        assert_eq!(budget.page_cache_bytes_with(&used), pages - 17 * MIB);
         let set_aside = 64 * MIB - pages - budget.memtable_quota();
         used.uncached_blocks = set_aside + MIB;
-        assert_eq!(budget.page_cache_bytes_beside(&used), pages - 18 * MIB);
+        assert_eq!(budget.page_cache_bytes_with(&used), pages - 18 * MIB);
         // Measured memory that no counter has.
         used.measured = Some(set_aside + 20 * MIB);
-        assert_eq!(budget.page_cache_bytes_beside(&used), pages - 20 * MIB);
+        assert_eq!(budget.page_cache_bytes_with(&used), pages - 20 * MIB);
         used.nodes = 100 * MIB;
-        assert_eq!(budget.page_cache_bytes_beside(&used), 4 * MIB);
+        assert_eq!(budget.page_cache_bytes_with(&used), 4 * MIB);
     }
 
     #[test]

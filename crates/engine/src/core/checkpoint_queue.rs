@@ -36,7 +36,7 @@ struct State {
     waiting: VecDeque<QueuedStep>,
     running: usize,
     /// Background threads that run a step.
-    helping: usize,
+    helpers: usize,
     outcomes: Vec<StepOutcome>,
 }
 
@@ -72,21 +72,21 @@ impl CheckpointQueue {
     }
 
     /// Takes a step, for a background thread, unless enough of them help. After the end of the
-    /// step the thread calls [`CheckpointQueue::end_help`].
-    pub(crate) fn take_to_help(&self) -> Option<QueuedStep> {
+    /// step the thread calls [`CheckpointQueue::end_helper_step`].
+    pub(crate) fn take_helper_step(&self) -> Option<QueuedStep> {
         let mut state = self.state.lock();
-        if state.helping >= self.helpers_max {
+        if state.helpers >= self.helpers_max {
             return None;
         }
         let step = state.waiting.pop_front()?;
         state.running += 1;
-        state.helping += 1;
+        state.helpers += 1;
         Some(step)
     }
 
     /// Called by a background thread that has run a step.
-    pub(crate) fn end_help(&self) {
-        self.state.lock().helping -= 1;
+    pub(crate) fn end_helper_step(&self) {
+        self.state.lock().helpers -= 1;
     }
 
     /// Ends a step that was taken.
@@ -155,17 +155,17 @@ mod tests {
             };
             // First only helping threads take steps, then the thread that added them takes one.
             let mut helping = Vec::new();
-            helping.extend(std::iter::from_fn(|| queue.take_to_help()));
+            helping.extend(std::iter::from_fn(|| queue.take_helper_step()));
             assert_eq!(helping.len(), helpers_max, "{flusher_count}");
             let own = queue.take().unwrap();
-            assert!(queue.take_to_help().is_none());
+            assert!(queue.take_helper_step().is_none());
             end(own);
-            assert!(queue.take_to_help().is_none());
+            assert!(queue.take_helper_step().is_none());
             helping.drain(..).for_each(|step| {
                 end(step);
-                queue.end_help();
+                queue.end_helper_step();
             });
-            assert!(queue.take_to_help().is_some());
+            assert!(queue.take_helper_step().is_some());
         }
     }
 }

@@ -26,8 +26,8 @@ pub(crate) struct EngineCounts {
     /// Times of statements of the server.
     pub statement_times: StripedHistogram,
     pub flushes: AtomicU64,
-    pub flush_bytes_in: AtomicU64,
-    pub flush_bytes_out: AtomicU64,
+    pub flush_bytes_uncompressed: AtomicU64,
+    pub flush_bytes_written: AtomicU64,
     pub flush_failures: AtomicU64,
     pub recovered_records: AtomicU64,
     /// Writes and locks refused because the row had changed after the snapshot.
@@ -49,9 +49,9 @@ pub(crate) struct ClosedFiles {
 impl EngineCounts {
     pub(crate) fn add_flush(&self, report: &FlushReport) {
         self.flushes.fetch_add(1, Ordering::Relaxed);
-        self.flush_bytes_in
+        self.flush_bytes_uncompressed
             .fetch_add(report.raw_bytes_written, Ordering::Relaxed);
-        self.flush_bytes_out
+        self.flush_bytes_written
             .fetch_add(report.stored_bytes_written, Ordering::Relaxed);
     }
 

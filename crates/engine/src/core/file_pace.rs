@@ -73,9 +73,9 @@ mod tests {
             let mut pace = FilePace::new(start);
             let files = written(&mut pace, start, 60, extra);
             let expected = 60 * 16;
-            let most = expected + extra;
+            let max = expected + extra;
             assert!(
-                (expected * 3 / 4..=most).contains(&files),
+                (expected * 3 / 4..=max).contains(&files),
                 "{extra}: {files}"
             );
         }

@@ -121,20 +121,20 @@ impl IndexFiles {
 
     /// Notes that files belong to no table: those of dropped indexes, and of
     /// indexes that are being built. The caller holds the mutex of table changes.
-    pub(crate) fn disown(&self, indexes: &[IndexEntry]) {
+    pub(crate) fn add_unowned(&self, indexes: &[IndexEntry]) {
         let mut unowned = self.unowned.lock();
         let durable = indexes.iter().filter(|index| !index.is_temporary());
         unowned.files.extend(durable.map(|index| index.file));
     }
 
-    /// As [`IndexFiles::disown`].
-    pub(crate) fn disown_file(&self, file: FileId) {
+    /// As [`IndexFiles::add_unowned`].
+    pub(crate) fn add_unowned_file(&self, file: FileId) {
         self.unowned.lock().files.insert(file);
     }
 
     /// Notes that files belong to a table now. The caller holds the mutex of
     /// table changes.
-    pub(crate) fn own(&self, indexes: &[IndexEntry]) {
+    pub(crate) fn remove_unowned(&self, indexes: &[IndexEntry]) {
         let mut unowned = self.unowned.lock();
         for index in indexes {
             unowned.files.remove(&index.file);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Number of opened tables after which the maintenance thread is woken to close
 /// idle ones.
-const OPENED_BEFORE_WAKE: usize = 64;
+const OPENED_PER_WAKE: usize = 64;
 
 /// If more tables were opened, the opening thread closes idle ones itself.
 const OPENED_MAX: usize = 512;
@@ -46,7 +46,7 @@ pub(crate) struct Signals {
     space_mutex: Mutex<()>,
     space_available: Condvar,
     /// Tables opened since idle tables were last closed. Set to more than
-    /// `OPENED_BEFORE_WAKE` if some idle tables must be flushed before they can be closed.
+    /// `OPENED_PER_WAKE` if some idle tables must be flushed before they can be closed.
     opened: AtomicUsize,
 }
 
@@ -132,14 +132,14 @@ impl Signals {
     /// Counts an opened table. When many were opened, the maintenance thread is
     /// woken to close idle ones.
     pub(crate) fn note_opened(&self) {
-        if self.opened.fetch_add(1, Ordering::Relaxed) == OPENED_BEFORE_WAKE {
+        if self.opened.fetch_add(1, Ordering::Relaxed) == OPENED_PER_WAKE {
             self.wake_maintenance();
         }
     }
 
     /// Whether enough tables were opened that maintenance should close idle ones.
     pub(crate) fn has_opened_many(&self) -> bool {
-        self.opened.load(Ordering::Relaxed) > OPENED_BEFORE_WAKE
+        self.opened.load(Ordering::Relaxed) > OPENED_PER_WAKE
     }
 
     /// Whether too many tables were opened, so that the opening thread must close
@@ -155,7 +155,7 @@ impl Signals {
     /// Called after an opening thread closed the idle tables that it could.
     /// `has_more`: the maintenance thread must flush others first.
     pub(crate) fn note_closed(&self, has_more: bool) {
-        let opened = if has_more { OPENED_BEFORE_WAKE + 1 } else { 0 };
+        let opened = if has_more { OPENED_PER_WAKE + 1 } else { 0 };
         self.opened.store(opened, Ordering::Relaxed);
         if has_more {
             self.wake_maintenance();

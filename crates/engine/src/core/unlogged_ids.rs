@@ -11,7 +11,7 @@ use teak_base::{StorageResult, WriteId};
 use teak_write_ahead_log::{Record, WriteAheadLog};
 
 /// Distance between two logged ids.
-const LOGGED_EVERY: u64 = UNNAMED_IDS_MAX / 64;
+const LOGGED_ID_INTERVAL: u64 = UNNAMED_IDS_MAX / 64;
 
 /// The last id that [`UnloggedIds::note`] has logged.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl UnloggedIds {
     #[inline]
     pub(crate) fn note(&self, log: &WriteAheadLog, id: WriteId) -> StorageResult<()> {
         let missing = id.0.saturating_sub(self.0.load(Ordering::Relaxed));
-        if missing < LOGGED_EVERY {
+        if missing < LOGGED_ID_INTERVAL {
             return Ok(());
         }
         self.log(log, id, missing)
@@ -77,7 +77,7 @@ mod tests {
         for step in 0..1000 {
             let end = log.end();
             unlogged
-                .note(&log, WriteId(step * LOGGED_EVERY / 8))
+                .note(&log, WriteId(step * LOGGED_ID_INTERVAL / 8))
                 .unwrap();
             logged += u32::from(log.end() > end);
         }

@@ -47,7 +47,7 @@ struct Lists {
     due: BTreeSet<Place>,
     /// Indexes with work that failed, by the time of the next attempt. Until then
     /// they are not in the list of the kind of work that failed.
-    resting: BTreeSet<(Instant, FileId)>,
+    retries: BTreeSet<(Instant, FileId)>,
     /// Indexes to compact without waiting for idle time.
     compact_soon: HashMap<FileId, Weak<Index>>,
 }
@@ -58,7 +58,7 @@ impl Lists {
         self.frozen.remove(&(entry.frozen, file));
         self.due.remove(&(entry.rank, file));
         for retry_at in [entry.flush_at, entry.merge_at].into_iter().flatten() {
-            self.resting.remove(&(retry_at, file));
+            self.retries.remove(&(retry_at, file));
         }
         Some(entry)
     }
@@ -73,7 +73,7 @@ impl Lists {
             _ => false,
         };
         for retry_at in [entry.flush_at, entry.merge_at].into_iter().flatten() {
-            self.resting.insert((retry_at, file));
+            self.retries.insert((retry_at, file));
         }
         self.entries.insert(file, entry);
     }
@@ -131,7 +131,7 @@ impl WorkQueue {
         now: Instant,
     ) -> Option<(Place, Arc<Index>)> {
         let mut lists = self.lists.lock();
-        self.wake_rested(&mut lists, now);
+        self.requeue_due_retries(&mut lists, now);
         let mut below = below;
         loop {
             let list = match kind {
@@ -159,8 +159,8 @@ impl WorkQueue {
     }
 
     /// Puts indexes whose next attempt is due back into the lists.
-    fn wake_rested(&self, lists: &mut Lists, now: Instant) {
-        while let Some((retry_at, file)) = lists.resting.first().copied()
+    fn requeue_due_retries(&self, lists: &mut Lists, now: Instant) {
+        while let Some((retry_at, file)) = lists.retries.first().copied()
             && retry_at <= now
         {
             if let Some(mut entry) = lists.remove(file) {
@@ -188,14 +188,14 @@ impl WorkQueue {
 
     /// Allows immediate retries of work that failed because the disk was full.
     pub(crate) fn space_freed(&self) {
-        let resting: Vec<Arc<Index>> = {
+        let retries: Vec<Arc<Index>> = {
             let lists = self.lists.lock();
-            let entries = lists.resting.iter();
+            let entries = lists.retries.iter();
             entries
                 .filter_map(|(_, file)| lists.entries.get(file)?.index.upgrade())
                 .collect()
         };
-        for index in resting {
+        for index in retries {
             index.space_freed();
             self.update(&index);
         }
@@ -208,7 +208,7 @@ impl WorkQueue {
         if !lists.frozen.is_empty() {
             return None;
         }
-        lists.resting.iter().find_map(|(_, file)| {
+        lists.retries.iter().find_map(|(_, file)| {
             let entry = lists.entries.get(file)?;
             let index = entry.index.upgrade()?;
             let failure = index.attempts(WorkKind::Memtables).failure();

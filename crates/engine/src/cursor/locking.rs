@@ -258,7 +258,7 @@ impl LockingCursor {
             LockPolicy::SemiConsistent => {
                 // Discards the write status that the tree's cursor has cached: the write may be
                 // committed by now.
-                tree.forget_answer();
+                tree.reset_visibility();
                 return Ok(false);
             }
             LockPolicy::Wait => {}

@@ -109,7 +109,7 @@ impl IndexPosition {
 
     pub(super) fn set_bounds(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
         // After this, the next step starts from the saved key and respects both bounds.
-        self.leave_tree();
+        self.detach_from_tree();
         self.bounds.set(lower, upper);
     }
 
@@ -130,12 +130,12 @@ impl IndexPosition {
             && let Some(index) = self.number.of(&indexes)
             && !Arc::ptr_eq(index, &self.index)
         {
-            self.leave_tree();
+            self.detach_from_tree();
             self.index = Arc::clone(index);
             self.tree = None;
         }
         if self.view.is_some() && !self.is_current(serial) {
-            self.leave_tree();
+            self.detach_from_tree();
             self.view = None;
             self.tree = None;
         }
@@ -176,7 +176,7 @@ impl IndexPosition {
     }
 
     /// Makes the next step start from the saved key.
-    fn leave_tree(&mut self) {
+    fn detach_from_tree(&mut self) {
         if self.found == Found::InTree {
             self.save_key();
             self.found = Found::InBuffer;

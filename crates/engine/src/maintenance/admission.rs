@@ -122,7 +122,7 @@ pub(crate) fn admit(
             &MemtableBound {
                 context,
                 indexes,
-                give_up: Instant::now() + timeout,
+                deadline: Instant::now() + timeout,
             },
         )?;
     }
@@ -132,8 +132,8 @@ pub(crate) fn admit(
         }
     }
     if !has_written {
-        let give_up = Instant::now() + timeout.min(ABORTED_STOP_MAX);
-        delay_for(context, transaction, &AbortedBound { context, give_up })?;
+        let deadline = Instant::now() + timeout.min(ABORTED_STOP_MAX);
+        delay_for(context, transaction, &AbortedBound { context, deadline })?;
     }
     if is_slow(context) && is_logged(indexes) {
         delay_for(context, transaction, &LogBound::new(context))?;
@@ -145,7 +145,7 @@ pub(crate) fn admit(
 struct MemtableBound<'a> {
     context: FlushContext<'a>,
     indexes: &'a [Arc<Index>],
-    give_up: Instant,
+    deadline: Instant,
 }
 
 impl MemtableBound<'_> {
@@ -213,7 +213,7 @@ impl Bounded for MemtableBound<'_> {
     fn failure(&self) -> Option<EngineError> {
         self.own_failure().or_else(|| {
             if self.is_held_by_readers() {
-                let is_over = Instant::now() >= self.give_up;
+                let is_over = Instant::now() >= self.deadline;
                 return is_over.then(|| WaitError::Timeout.into());
             }
             // A full disk concerns all tables, any other error only the table whose flush failed.
@@ -271,7 +271,7 @@ impl Bounded for MergeBound<'_> {
 /// The number of ranges of aborted write ids.
 struct AbortedBound<'a> {
     context: FlushContext<'a>,
-    give_up: Instant,
+    deadline: Instant,
 }
 
 impl Bounded for AbortedBound<'_> {
@@ -297,7 +297,7 @@ impl Bounded for AbortedBound<'_> {
 
     /// An old snapshot or transaction may need the ids for a long time.
     fn failure(&self) -> Option<EngineError> {
-        let is_over = Instant::now() >= self.give_up;
+        let is_over = Instant::now() >= self.deadline;
         is_over.then(|| WaitError::Timeout.into())
     }
 }

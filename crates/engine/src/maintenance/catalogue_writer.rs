@@ -20,7 +20,7 @@ use teak_transactions::TransactionSystem;
 use teak_write_ahead_log::WriteAheadLog;
 
 /// Tables that are copied without releasing the mutex of their list.
-const TABLES_AT_ONCE: usize = 256;
+const TABLES_PER_BATCH: usize = 256;
 
 /// The open indexes of a table, unless it was opened to be salvaged: its trees then
 /// lack parts, so the values in the catalogue's entry are used.
@@ -222,7 +222,7 @@ impl CatalogueContext<'_> {
     }
 
     /// The tables whose ids are less than `end`. Releases the mutex of the list after
-    /// every `TABLES_AT_ONCE` tables, because statements need it. The caller locks the
+    /// every `TABLES_PER_BATCH` tables, because statements need it. The caller locks the
     /// slots one at a time, without that mutex.
     fn table_slots(&self, end: u64) -> Vec<(u64, Arc<TableCounters>, Slot)> {
         let mut slots = Vec::new();
@@ -232,11 +232,11 @@ impl CatalogueContext<'_> {
             let after = last.map_or(Bound::Unbounded, Bound::Excluded);
             let states = tables.by_id.range((after, Bound::Excluded(end)));
             let before = slots.len();
-            slots.extend(states.take(TABLES_AT_ONCE).map(|(id, state)| {
+            slots.extend(states.take(TABLES_PER_BATCH).map(|(id, state)| {
                 last = Some(*id);
                 (*id, Arc::clone(&state.counters), Arc::clone(&state.slot))
             }));
-            if slots.len() - before < TABLES_AT_ONCE {
+            if slots.len() - before < TABLES_PER_BATCH {
                 return slots;
             }
         }

@@ -149,10 +149,10 @@ impl CheckpointContext<'_> {
 
     /// Makes some indexes durable although the log does not require it.
     fn flush_some(&self, state: &mut MaintenanceState) -> EngineResult<()> {
-        let must_hurry = self.flush.aborted.must_hurry(self.flush.transactions);
+        let is_urgent = self.flush.aborted.is_urgent(self.flush.transactions);
         let settled = &mut state.settling.settled;
         self.idle_tables
-            .flush_some(&mut state.idle_sweep, settled, must_hurry)
+            .flush_some(&mut state.idle_sweep, settled, is_urgent)
     }
 
     /// Measures how fast aborted ids are forgotten, and warns when there are so

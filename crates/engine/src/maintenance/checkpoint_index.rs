@@ -67,11 +67,11 @@ impl FlushContext<'_> {
     /// Runs a step for the thread that makes a round of checkpoints. Returns false
     /// if there is no step to run.
     pub(super) fn help_checkpoint(&self) -> bool {
-        let Some(step) = self.checkpoints.take_to_help() else {
+        let Some(step) = self.checkpoints.take_helper_step() else {
             return false;
         };
         self.run_checkpoint_step(step);
-        self.checkpoints.end_help();
+        self.checkpoints.end_helper_step();
         true
     }
 
@@ -108,7 +108,7 @@ impl FlushContext<'_> {
                 }
                 self.messages.report_damage(index, error);
                 if error.is_no_space() {
-                    index.tree.give_back_tail();
+                    index.tree.truncate_free_tail();
                 }
                 index.checkpoint_retry.fail(error.clone());
                 self.failing.add(index.entry.file);

@@ -177,13 +177,13 @@ mod tests {
 
     #[test]
     fn many_indexes_with_few_writes_cost_few_checkpoints() {
-        let trickling = || (0..15_000).rev().map(|n| candidate(1000 + n, true, false));
-        let planned = choose(trickling().collect(), Scope::Period, Lsn(1000));
+        let rarely_written = || (0..15_000).rev().map(|n| candidate(1000 + n, true, false));
+        let planned = choose(rarely_written().collect(), Scope::Period, Lsn(1000));
         assert_eq!(planned.len(), OTHERS_MAX);
         // The oldest ones are chosen, so that every index is written in some round.
         assert!(positions(&planned).into_iter().eq(1000..1256));
-        assert!(choose(trickling().collect(), Scope::Due, Lsn(1000)).is_empty());
-        let all = choose(trickling().collect(), Scope::Changed, Lsn(1000));
+        assert!(choose(rarely_written().collect(), Scope::Due, Lsn(1000)).is_empty());
+        let all = choose(rarely_written().collect(), Scope::Changed, Lsn(1000));
         assert_eq!(all.len(), 15_000);
     }
 

@@ -234,7 +234,7 @@ impl FlushContext<'_> {
     /// Gives the page cache what everything else leaves of the budget. Small
     /// changes are ignored, because each one makes the cache evict blocks.
     pub(crate) fn fit_page_cache(&self) {
-        let capacity = self.budget.page_cache_bytes_beside(&self.memory.measure());
+        let capacity = self.budget.page_cache_bytes_with(&self.memory.measure());
         let current = self.cache.statistics().capacity_bytes;
         if capacity.abs_diff(current) > self.budget.total() / 128 {
             self.cache.set_capacity(capacity);
@@ -243,7 +243,7 @@ impl FlushContext<'_> {
 
     /// Whether everything else leaves the page cache less than half of its share.
     pub(super) fn is_page_cache_short(&self) -> bool {
-        let capacity = self.budget.page_cache_bytes_beside(&self.memory.measure());
+        let capacity = self.budget.page_cache_bytes_with(&self.memory.measure());
         capacity < self.budget.page_cache_bytes() / 2
     }
 
@@ -300,7 +300,7 @@ impl FlushContext<'_> {
         self.messages.report_damage(index, error);
         if error.is_no_space() {
             // Frees the space of the failed job's output.
-            index.tree.give_back_tail();
+            index.tree.truncate_free_tail();
         }
         let is_first = !index.attempts(kind).is_failing();
         index.attempts(kind).fail(error.clone());

@@ -26,7 +26,7 @@ const FILES_PER_SECOND: u32 = 16;
 
 /// The same while little memory is left for the page cache, many aborted ids are registered, or
 /// `IdleSweep::excess` is larger than the limit of open tables.
-const HURRIED_FILES_PER_SECOND: u32 = 64;
+const URGENT_FILES_PER_SECOND: u32 = 64;
 
 /// The same while the excess is more than `EXCESS_FACTOR_MAX` times the limit.
 const FILES_PER_SECOND_MAX: u32 = 256;
@@ -51,11 +51,11 @@ fn planned(index: &Arc<Index>) -> Planned {
 }
 
 impl IdleTables<'_> {
-    fn files_per_second(&self, excess: usize, must_hurry: bool) -> u32 {
+    fn files_per_second(&self, excess: usize, is_urgent: bool) -> u32 {
         if excess > self.kept.saturating_mul(EXCESS_FACTOR_MAX) {
             FILES_PER_SECOND_MAX
-        } else if must_hurry || excess > self.kept || self.flush.is_page_cache_short() {
-            HURRIED_FILES_PER_SECOND
+        } else if is_urgent || excess > self.kept || self.flush.is_page_cache_short() {
+            URGENT_FILES_PER_SECOND
         } else {
             FILES_PER_SECOND
         }
@@ -69,9 +69,9 @@ impl IdleTables<'_> {
         &self,
         sweep: &mut IdleSweep,
         settled: &mut BTreeSet<FileId>,
-        must_hurry: bool,
+        is_urgent: bool,
     ) -> EngineResult<()> {
-        let rate = self.files_per_second(sweep.excess, must_hurry);
+        let rate = self.files_per_second(sweep.excess, is_urgent);
         let allowed = match self.flush.signals.has_threads() {
             true => sweep.pace.allowed(Instant::now(), rate),
             false => usize::MAX,

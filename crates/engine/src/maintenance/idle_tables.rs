@@ -23,13 +23,13 @@ use std::time::{Duration, Instant};
 use teak_tree::{SpaceAction, SpaceGoal};
 
 /// Number of open tables that one maintenance pass examines.
-const SWEPT_AT_ONCE: usize = 512;
+const TABLES_PER_PASS: usize = 512;
 
 /// Number of unused tables that one maintenance pass flushes.
-const FLUSHED_AT_ONCE: usize = 128;
+const FLUSHES_PER_PASS: usize = 128;
 
 /// Time without log records after which unused tables are flushed.
-const QUIET_AFTER: Duration = Duration::from_secs(2);
+const QUIET_PERIOD: Duration = Duration::from_secs(2);
 
 /// Factor by which sweeps are more frequent while many tables are opened.
 const URGENT_SWEEPS: u32 = 6;
@@ -155,7 +155,7 @@ impl IdleTables<'_> {
             sweep.quiet_since = Instant::now();
         }
         let signals = self.flush.signals;
-        let is_quiet = !signals.has_threads() || sweep.quiet_since.elapsed() >= QUIET_AFTER;
+        let is_quiet = !signals.has_threads() || sweep.quiet_since.elapsed() >= QUIET_PERIOD;
         if sweep.rest.is_empty() {
             let period = match sweep.is_urgent {
                 true => self.idle_after / URGENT_SWEEPS,
@@ -169,8 +169,8 @@ impl IdleTables<'_> {
             sweep.is_urgent = false;
         }
         let mut unflushed = Vec::new();
-        for _ in 0..SWEPT_AT_ONCE {
-            if unflushed.len() == FLUSHED_AT_ONCE {
+        for _ in 0..TABLES_PER_PASS {
+            if unflushed.len() == FLUSHES_PER_PASS {
                 break;
             }
             let Some((id, slot)) = sweep.rest.pop() else {

@@ -51,13 +51,13 @@ struct Limits {
     merging: Duration,
 }
 
-const USUAL: Limits = Limits {
+const NORMAL_LIMITS: Limits = Limits {
     opened: 1,
     frozen: 4,
     merging: Duration::ZERO,
 };
 
-const HURRIED: Limits = Limits {
+const URGENT_LIMITS: Limits = Limits {
     opened: 16,
     frozen: 64,
     merging: Duration::from_millis(250),
@@ -83,9 +83,9 @@ impl Settling<'_> {
     /// Does the settling work of one maintenance pass. An engine without threads does not pause
     /// between sweeps. Returns whether the pass has ended a sweep.
     pub(super) fn run_pass(&self, state: &mut SettlingState) -> bool {
-        let must_hurry = self.flush.aborted.must_hurry(self.flush.transactions);
+        let is_urgent = self.flush.aborted.is_urgent(self.flush.transactions);
         if !state.is_sweeping {
-            if state.paused > 0 && !must_hurry && self.flush.signals.has_threads() {
+            if state.paused > 0 && !is_urgent && self.flush.signals.has_threads() {
                 state.paused -= 1;
                 return false;
             }
@@ -94,7 +94,11 @@ impl Settling<'_> {
                 return false;
             }
         }
-        let mut limits = if must_hurry { HURRIED } else { USUAL };
+        let mut limits = if is_urgent {
+            URGENT_LIMITS
+        } else {
+            NORMAL_LIMITS
+        };
         let end = Instant::now() + limits.merging;
         let mut examined = 0;
         let mut marks = 0;
@@ -246,7 +250,7 @@ impl Settling<'_> {
             let find = || index.tree.next_settling_job(&horizon, state.goal);
             let job = may_try.then(|| self.flush.found(&index, find()));
             let Some(job) = job.flatten() else {
-                self.leave(state, &index, limits);
+                self.end_index(state, &index, limits);
                 state.indexes.pop();
                 continue;
             };
@@ -264,7 +268,7 @@ impl Settling<'_> {
     }
 
     /// Called when no run of an index can be settled now.
-    fn leave(&self, state: &mut SettlingState, index: &Arc<Index>, limits: &mut Limits) {
+    fn end_index(&self, state: &mut SettlingState, index: &Arc<Index>, limits: &mut Limits) {
         if index.is_dropped() {
             return;
         }

@@ -214,7 +214,7 @@ impl FlushContext<'_> {
                 Ok(None) => break,
                 Err(error) => {
                     if error.is_no_space() {
-                        index.tree.give_back_tail();
+                        index.tree.truncate_free_tail();
                     }
                     self.messages.report_damage(index, &error);
                     return Err(error.into());
@@ -289,7 +289,7 @@ struct Sweep {
 }
 
 /// The state of the thread `teak-space`.
-pub(super) struct SpaceKeeper {
+pub(super) struct SpaceThread {
     log_end: Lsn,
     since: Instant,
     /// The time at which every file had reached the idle goal or could not be made
@@ -304,7 +304,7 @@ pub(super) struct SpaceKeeper {
     idle: Pace,
 }
 
-impl SpaceKeeper {
+impl SpaceThread {
     pub(super) fn new() -> Self {
         Self {
             log_end: Lsn(0),
@@ -446,17 +446,17 @@ mod tests {
     fn a_poll_examines_few_of_many_files() {
         let engine = with_tables(EXAMINED_MAX * 2 + 10);
         let context = FlushContext::from(&*engine.core);
-        let mut keeper = SpaceKeeper::new();
-        keeper.log_end = engine.core.log.end();
+        let mut thread = SpaceThread::new();
+        thread.log_end = engine.core.log.end();
         let files: Vec<FileId> = context.written.live().map(|one| one.entry.file).collect();
         for poll in 1..=2 {
-            keeper.run_idle(&context);
-            assert_eq!(keeper.sweep.last, Some(files[poll * EXAMINED_MAX - 1]));
-            assert!(keeper.finished.is_none());
+            thread.run_idle(&context);
+            assert_eq!(thread.sweep.last, Some(files[poll * EXAMINED_MAX - 1]));
+            assert!(thread.finished.is_none());
         }
-        keeper.run_idle(&context);
-        assert!(keeper.finished.is_some());
-        assert_eq!(keeper.sweep.last, None);
+        thread.run_idle(&context);
+        assert!(thread.finished.is_some());
+        assert_eq!(thread.sweep.last, None);
     }
 
     #[test]
@@ -468,8 +468,8 @@ mod tests {
         assert!(!context.too_large.add(file));
         // A file whose table was closed.
         context.too_large.add(FileId(1 << 40));
-        let mut keeper = SpaceKeeper::new();
-        keeper.run(&context);
+        let mut thread = SpaceThread::new();
+        thread.run(&context);
         assert!(context.too_large.take().is_empty());
     }
 }

@@ -4,7 +4,7 @@
 use super::checkpoint::CheckpointContext;
 use super::flusher::{FlushContext, Prefer};
 use super::idle_compaction::IdleCompaction;
-use super::space::SpaceKeeper;
+use super::space::SpaceThread;
 use crate::core::EngineCore;
 use crate::core::log_sync::LogSyncPolicy;
 use crate::core::messages::Messages;
@@ -162,9 +162,9 @@ fn log_writer(log: &WriteAheadLog, policy: &LogSyncPolicy, signals: &Signals, me
 }
 
 fn space(context: &FlushContext<'_>) {
-    let mut keeper = SpaceKeeper::new();
+    let mut thread = SpaceThread::new();
     while !context.signals.is_stopping() {
-        let work = AssertUnwindSafe(|| keeper.run(context));
+        let work = AssertUnwindSafe(|| thread.run(context));
         if std::panic::catch_unwind(work).is_err() {
             context.messages.error("making files smaller panicked");
         }

@@ -42,7 +42,7 @@ impl Replay {
         match table {
             Ok(Some(table)) => self.take_opened(id, table, is_new),
             Ok(None) => {}
-            Err(cause) => self.leave_out(id, cause),
+            Err(cause) => self.exclude(id, cause),
         }
     }
 
@@ -71,9 +71,9 @@ impl Replay {
     }
 
     /// Leaves out the tables that still have a missing file at the end.
-    pub(super) fn leave_out_missing(&mut self) {
+    pub(super) fn exclude_missing(&mut self) {
         for (id, path) in std::mem::take(&mut self.missing) {
-            self.leave_out(id, StorageError::NotFound { path });
+            self.exclude(id, StorageError::NotFound { path });
         }
     }
 
@@ -92,9 +92,9 @@ impl Replay {
         *state.slot.lock() = Some(Arc::new(table));
     }
 
-    /// Leaves out a table whose files cannot be used. Its memtables are dropped,
+    /// Excludes a table whose files cannot be used. Its memtables are dropped,
     /// because all its log records are retained later.
-    pub(super) fn leave_out(&mut self, id: u64, cause: StorageError) {
+    pub(super) fn exclude(&mut self, id: u64, cause: StorageError) {
         if let Some(state) = self.tables.by_id.get_mut(&id) {
             *state.slot.lock() = None;
             let indexes = state.entry.indexes.clone();
@@ -144,9 +144,9 @@ impl Replay {
         }
         let open = state.slot.lock().take();
         self.tables.next_file = self.tables.next_file.max(next.unwrap_or(0));
-        // The files that a repair has replaced are moved aside, like others of no table.
+        // The files that a repair has replaced are moved aside, like orphan files.
         if !table.is_repair {
-            self.files.disown(&dropped);
+            self.files.add_unowned(&dropped);
         }
         self.forget_files(&dropped);
         for file in &added {

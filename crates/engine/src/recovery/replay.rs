@@ -174,7 +174,7 @@ impl Replay {
                 if lsn < self.tables_lsn {
                     return Ok(());
                 }
-                self.change_tables_alone(lsn, record)
+                self.change_tables_exclusively(lsn, record)
             }
             Record::Counter { .. } => {
                 if lsn < self.tables_lsn {
@@ -301,7 +301,7 @@ impl Replay {
 
     /// Waits until everything read so far is applied, and no flush runs, and
     /// changes the tables.
-    fn change_tables_alone(&mut self, lsn: Lsn, record: &Record<'_>) -> EngineResult<()> {
+    fn change_tables_exclusively(&mut self, lsn: Lsn, record: &Record<'_>) -> EngineResult<()> {
         if let Some(workers) = &mut self.workers {
             workers.wait()?;
             workers.flushing.pause();
@@ -319,7 +319,7 @@ impl Replay {
         if let Some(mut workers) = self.workers.take() {
             workers.stop()?;
             for (index, cause) in workers.flushing.take_failed() {
-                self.leave_out_index(&index, cause);
+                self.exclude_index(&index, cause);
             }
         }
         Ok(())
@@ -333,9 +333,9 @@ impl Replay {
     }
 
     /// Leaves out the table of an index that cannot be flushed.
-    fn leave_out_index(&mut self, index: &Index, cause: StorageError) {
+    fn exclude_index(&mut self, index: &Index, cause: StorageError) {
         if let Some(id) = self.owner_of(index.entry.file) {
-            self.leave_out(id, cause);
+            self.exclude(id, cause);
         }
     }
 
@@ -374,7 +374,7 @@ impl Replay {
                     Ok(true) => {}
                     Ok(false) => return Ok(()),
                     Err(error) if error.is_no_space() => return Err(error),
-                    Err(cause) => self.leave_out_index(&index, cause),
+                    Err(cause) => self.exclude_index(&index, cause),
                 }
             }
         }
@@ -393,7 +393,7 @@ impl Replay {
                 // The engine must be able to open on a full disk, so that
                 // tables can be dropped: continue while memory suffices.
                 Err(error) if error.is_no_space() && self.fits_in_memory() => {
-                    index.tree.give_back_tail();
+                    index.tree.truncate_free_tail();
                     return Ok(false);
                 }
                 run => drop(run?),
@@ -408,7 +408,7 @@ impl Replay {
             let failed = workers.flushing.take_failed();
             if !failed.is_empty() {
                 for (index, cause) in failed {
-                    self.leave_out_index(&index, cause);
+                    self.exclude_index(&index, cause);
                 }
                 self.set_flushed_indexes();
                 continue;

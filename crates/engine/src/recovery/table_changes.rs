@@ -30,7 +30,7 @@ impl Replay {
                 self.missing.remove(&table_id);
                 self.unavailable.remove(&table_id);
                 if let Some(state) = self.tables.remove(table_id) {
-                    self.files.disown(&state.entry.indexes);
+                    self.files.add_unowned(&state.entry.indexes);
                     self.forget_files(&state.entry.indexes);
                 }
             }
@@ -74,7 +74,7 @@ impl Replay {
             if value > ID_MAX {
                 return Err(malformed(lsn)(Malformed));
             }
-            self.files.disown_file(FileId(value));
+            self.files.add_unowned_file(FileId(value));
         } else if let Some(state) = self.tables.by_id.get(&table) {
             state.counters.replay(counter, value);
         }
@@ -99,7 +99,7 @@ impl Replay {
         }
         state.counters.reset();
         *state.slot.lock() = None;
-        self.files.disown(&old);
+        self.files.add_unowned(&old);
         self.forget_files(&old);
     }
 

@@ -20,7 +20,7 @@ use teak_write_ahead_log::{Record, WriteOperation};
 const BUFFERED_BYTES_MAX: usize = 16 << 20;
 
 /// A table whose records are copied.
-pub(super) struct Wanted {
+pub(super) struct CopyRequest {
     pub table: u64,
     /// Its files, and for each a position: the file contains the effects of all records before it.
     pub files: Vec<(FileId, Lsn)>,
@@ -78,7 +78,7 @@ impl CopyContext<'_> {
     /// Those of `read`; `NoSpace`, `Io`. After an error the new files are removed.
     pub(super) fn copy(
         &self,
-        wanted: &[Wanted],
+        wanted: &[CopyRequest],
         end: Lsn,
         read: impl FnOnce(&mut Visit<'_>) -> StorageResult<()>,
     ) -> StorageResult<Vec<Copied>> {
@@ -117,7 +117,7 @@ impl CopyContext<'_> {
     fn copy_into(
         &self,
         created: &mut Vec<u64>,
-        wanted: &[Wanted],
+        wanted: &[CopyRequest],
         end: Lsn,
         read: impl FnOnce(&mut Visit<'_>) -> StorageResult<()>,
     ) -> StorageResult<Vec<Copied>> {
@@ -170,14 +170,14 @@ pub(crate) fn retain(
     core: &EngineCore,
     unavailable: &BTreeMap<u64, StorageError>,
 ) -> EngineResult<()> {
-    let wanted: Vec<Wanted> = {
+    let wanted: Vec<CopyRequest> = {
         let tables = core.tables.lock();
         let states = unavailable.keys().filter_map(|id| tables.by_id.get(id));
         let wanted = states.map(|state| {
             let indexes = &state.entry.indexes;
             let oldest = indexes.iter().map(|index| index.oldest_write_id);
             let oldest = oldest.filter(|id| !id.is_settled()).min();
-            Wanted {
+            CopyRequest {
                 table: state.entry.id,
                 files: indexes.iter().map(|index| (index.file, Lsn(0))).collect(),
                 oldest: oldest.unwrap_or(WriteId::SETTLED),

@@ -14,7 +14,7 @@
 //! engine is closed or crashes before that, the next open makes the table whole
 //! like an unavailable one, see `restore`.
 
-use super::collect::{Copied, CopyContext, Visit, Wanted};
+use super::collect::{Copied, CopyContext, CopyRequest, Visit};
 use crate::core::EngineCore;
 use crate::core::files::IndexFiles;
 use crate::core::index::Index;
@@ -90,7 +90,7 @@ impl RetainContext<'_> {
             let oldest = read_only.indexes.iter();
             let oldest = oldest.map(|index| index.oldest_recoverable_write_id());
             let oldest = oldest.filter(|id| !id.is_settled()).min();
-            wanted.push(Wanted {
+            wanted.push(CopyRequest {
                 table: table.id,
                 files,
                 oldest: oldest.unwrap_or(WriteId::SETTLED),
@@ -122,7 +122,7 @@ impl RetainContext<'_> {
         (refuse && indexes.len() == entry.indexes.len()).then_some(ReadOnly { table, indexes })
     }
 
-    fn copy(&self, wanted: &[Wanted], end: Lsn) -> StorageResult<Vec<Copied>> {
+    fn copy(&self, wanted: &[CopyRequest], end: Lsn) -> StorageResult<Vec<Copied>> {
         self.log.sync(end)?;
         let files = wanted.iter().flat_map(|wanted| &wanted.files);
         let from = files.map(|(_, from)| *from).min().unwrap_or(end);

@@ -30,7 +30,7 @@ use teak_tree::JobKind;
 use teak_write_ahead_log::Record;
 
 /// Tables that are published with one catalogue at the start of the engine.
-const TABLES_AT_ONCE: usize = 64;
+const TABLES_PER_BATCH: usize = 64;
 
 /// Tables that messages at the start of the engine name.
 const TABLES_NAMED: usize = 20;
@@ -50,9 +50,9 @@ pub(crate) fn restore_table(
     let Some(entry) = unavailable_entry(core, id) else {
         return Ok(());
     };
-    let whole = make_whole(core, &mut FoundFiles::default(), entry, interrupted);
-    let whole = whole.inspect_err(|error| report(core, id, error))?;
-    publish(core, vec![whole])
+    let restored = apply_records(core, &mut FoundFiles::default(), entry, interrupted);
+    let restored = restored.inspect_err(|error| report(core, id, error))?;
+    publish(core, vec![restored])
 }
 
 /// Makes those unavailable tables whole whose files can be read now, and reports
@@ -68,14 +68,14 @@ pub(crate) fn restore_all(core: &EngineCore) -> EngineResult<()> {
         retained.map(|(id, _)| *id).collect()
     };
     let (mut paths, mut failed) = (FoundFiles::default(), 0);
-    for ids in ids.chunks(TABLES_AT_ONCE) {
+    for ids in ids.chunks(TABLES_PER_BATCH) {
         let mut found = Vec::new();
         for id in ids {
             let Some(entry) = unavailable_entry(core, *id) else {
                 continue;
             };
-            match make_whole(core, &mut paths, entry, &|| false) {
-                Ok(whole) => found.push(whole),
+            match apply_records(core, &mut paths, entry, &|| false) {
+                Ok(restored) => found.push(restored),
                 Err(error) => {
                     failed += 1;
                     if failed <= TABLES_NAMED {
@@ -127,7 +127,7 @@ fn unavailable_entry(core: &EngineCore, id: u64) -> Option<TableEntry> {
 }
 
 /// Steps 1 and 2. Returns the entry that the table will have.
-fn make_whole(
+fn apply_records(
     core: &EngineCore,
     paths: &mut FoundFiles,
     entry: TableEntry,
@@ -179,7 +179,7 @@ fn fill(
     };
     if let Err(error) = target.apply() {
         if matches!(&error, EngineError::Storage(cause) if cause.is_no_space()) {
-            target.give_back();
+            target.free_unpublished();
         }
         return Err(error);
     }
@@ -238,7 +238,7 @@ impl Target<'_> {
 
     /// Frees the space of everything that a failed attempt has flushed and not
     /// checkpointed, because the next attempt writes it again.
-    fn give_back(self) {
+    fn free_unpublished(self) {
         let files = &self.core.files;
         let indexes = self.indexes.into_iter();
         let entries: Vec<IndexEntry> = indexes.map(|index| index.entry.clone()).collect();
@@ -246,7 +246,7 @@ impl Target<'_> {
             // Opened again, because the first tree used the space. If the file cannot be opened
             // now, its next checkpoint truncates it.
             if let Ok(tree) = files.open_tree(entry) {
-                tree.give_back_tail();
+                tree.truncate_free_tail();
             }
         }
     }

@@ -72,7 +72,7 @@ impl TransactionContext<'_> {
         if self.snapshot_isolation {
             return Err(self.snapshot_conflict());
         }
-        self.transaction.go_past_snapshot();
+        self.transaction.set_past_snapshot();
         Ok(())
     }
 

@@ -39,13 +39,13 @@ pub fn try_open(disk: &Arc<impl Disk + 'static>) -> EngineResult<Engine> {
 }
 
 /// Collects the engine's messages.
-pub fn listening(options: &mut EngineOptions) -> Arc<Mutex<Vec<String>>> {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let sink = Arc::clone(&heard);
+pub fn capture_messages(options: &mut EngineOptions) -> Arc<Mutex<Vec<String>>> {
+    let logged = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&logged);
     options.messages = Some(Arc::new(move |_, text: &str| {
         sink.lock().unwrap().push(text.to_owned());
     }));
-    heard
+    logged
 }
 
 pub fn definition(name: &str) -> TableDefinition {

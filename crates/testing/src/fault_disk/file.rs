@@ -47,7 +47,7 @@ impl DiskFile for FaultFile {
             None => Err(StorageError::corrupt(
                 &self.path,
                 offset,
-                "the file ends before the block does",
+                "the block extends past the end of the file",
             )),
         }
     }

@@ -181,10 +181,10 @@ impl Names {
                 _ => random.one_in(2),
             })
             .collect();
-        let is_kept = |path: &Path| !lost.iter().any(|lost| path.starts_with(lost));
-        table.retain(|path, _| is_kept(path));
+        let survives = |path: &Path| !lost.iter().any(|lost| path.starts_with(lost));
+        table.retain(|path, _| survives(path));
         let mut directories = self.directories.clone();
-        directories.retain(|path| is_kept(path));
+        directories.retain(|path| survives(path));
         Names {
             current: table.clone(),
             durable: table,

@@ -5,7 +5,7 @@
 use super::TransactionSystem;
 use crate::handle::TransactionHandle;
 use crate::lock_types::Blocking;
-use crate::report::{Blocker, DeadlockReport, Party, WaitReport};
+use crate::report::{Blocker, DeadlockReport, Participant, WaitReport};
 use crate::wait_graph::Wait;
 use std::sync::Arc;
 use teak_base::TransactionId;
@@ -23,8 +23,8 @@ impl TransactionSystem {
         self.running.list()
     }
 
-    pub(super) fn party(&self, transaction: TransactionId) -> Party {
-        Party {
+    pub(super) fn participant(&self, transaction: TransactionId) -> Participant {
+        Participant {
             transaction,
             thread: self.find(transaction).map_or(0, |found| found.thread()),
         }
@@ -32,7 +32,7 @@ impl TransactionSystem {
 
     pub(super) fn blocker(&self, blocking: &Blocking) -> Blocker {
         Blocker {
-            party: self.party(blocking.transaction),
+            participant: self.participant(blocking.transaction),
             kind: blocking.kind,
         }
     }
@@ -43,7 +43,7 @@ impl TransactionSystem {
         let mut waits = self.graph.list();
         waits.sort_unstable_by_key(|wait| wait.handle.id());
         let report = |wait: &Wait| WaitReport {
-            requester: Party {
+            requester: Participant {
                 transaction: wait.handle.id(),
                 thread: wait.handle.thread(),
             },

@@ -40,7 +40,7 @@ fn try_lock(
 }
 
 /// Waits until `waits` waits have begun.
-fn until_waits(system: &TransactionSystem, waits: u64) {
+fn wait_for_waits(system: &TransactionSystem, waits: u64) {
     // A wait is counted first and enters the graph shortly after.
     while system.counts().lock_waits < waits || system.lock_waits().is_empty() {
         std::thread::yield_now();
@@ -101,7 +101,7 @@ fn a_writer_waits_until_the_other_transaction_ends() {
         other.publish(b);
         outcome
     });
-    until_waits(&system, 1);
+    wait_for_waits(&system, 1);
     system.publish(a);
     assert_eq!(waiter.join().unwrap(), Ok(()));
     assert_eq!(system.counts().active, 0);
@@ -162,7 +162,7 @@ fn a_timeout_that_the_clock_cannot_represent_never_expires() {
             let b = system.begin();
             system.wait_for_write(&b, id, row(index, "w"), Duration::MAX)
         });
-        until_waits(system, 1);
+        wait_for_waits(system, 1);
         let locker = scope.spawn(move || {
             let mut c = system.begin();
             let row = row(index, "x");
@@ -170,7 +170,7 @@ fn a_timeout_that_the_clock_cannot_represent_never_expires() {
             system.abort(c);
             locked
         });
-        until_waits(system, 2);
+        wait_for_waits(system, 2);
         system.publish(a);
         assert_eq!(writer.join().unwrap(), Ok(()));
         assert_eq!(locker.join().unwrap(), Ok(()));
@@ -201,7 +201,7 @@ fn locks_are_granted_first_come_first_served() {
                 sender.send(n).unwrap();
                 system.publish(mine);
             });
-            until_waits(system, n + 1);
+            wait_for_waits(system, n + 1);
         }
         system.publish(holder);
         let order: Vec<u64> = (0..4).map(|_| receiver.recv().unwrap()).collect();
@@ -281,7 +281,7 @@ fn a_deadlock_of_row_locks_is_refused() {
             system.publish(a);
             outcome
         });
-        until_waits(&system, 1);
+        wait_for_waits(&system, 1);
         assert_eq!(
             system.lock(&mut b, row(&index, "x"), LockMode::Exclusive, LONG),
             Err(WaitError::Deadlock)
@@ -317,7 +317,7 @@ fn a_deadlock_of_writes_and_upgrades_is_refused() {
             system.publish(a);
             outcome
         });
-        until_waits(&system, 1);
+        wait_for_waits(&system, 1);
         assert_eq!(
             system.wait_for_write(&b, written, row(&index, "w"), LONG),
             Err(WaitError::Deadlock)

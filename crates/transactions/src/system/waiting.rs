@@ -226,9 +226,9 @@ impl TransactionSystem {
 fn blockers_in_last(deadlocks: &[DeadlockReport], me: TransactionId) -> Vec<Blocker> {
     let members = deadlocks.last().map_or(&[][..], |last| &last.members);
     let mut around = members.iter().cycle().take(members.len() + 1);
-    let own = around.find(|member| member.party.transaction == me);
+    let own = around.find(|member| member.participant.transaction == me);
     let blocker = own.zip(around.next()).map(|(own, next)| Blocker {
-        party: next.party,
+        participant: next.participant,
         kind: own.blocked_by,
     });
     blocker.into_iter().collect()

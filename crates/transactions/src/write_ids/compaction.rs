@@ -288,7 +288,7 @@ fn can_shrink(window: &[Entry], gaps: &SnapshotGaps<'_>) -> bool {
     let changes = |word| gaps.simplify(word) != word;
     window.iter().any(|entry| entry.piece.any_word(changes))
         || window.windows(2).any(|pair| match pair {
-            [a, b] => a.piece.joins(&b.piece),
+            [a, b] => a.piece.can_merge_with(&b.piece),
             _ => false,
         })
 }

@@ -110,18 +110,18 @@ impl Directory {
                 break;
             };
             let piece_end = self.piece_end(number);
-            let mut goes_on = true;
+            let mut continues = true;
             entry.piece.runs(entry.first, piece_end, &mut |run| {
                 let clipped = Run {
                     first: run.first.max(first),
                     end: run.end.min(end),
                     ..run
                 };
-                if goes_on && clipped.first < clipped.end {
-                    goes_on = each(clipped);
+                if continues && clipped.first < clipped.end {
+                    continues = each(clipped);
                 }
             });
-            if !goes_on {
+            if !continues {
                 return;
             }
             at = piece_end;

@@ -241,7 +241,7 @@ impl Piece {
     }
 
     /// Whether the piece and the next have the same base, and few exceptions.
-    pub(super) fn joins(&self, next: &Self) -> bool {
+    pub(super) fn can_merge_with(&self, next: &Self) -> bool {
         const EXCEPTIONS_MAX: usize = 64;
         match (self, next) {
             (Self::Uniform(a), Self::Uniform(b)) => {

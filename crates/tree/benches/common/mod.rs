@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 7;
 /// Operations timed together.
-const STRETCH: usize = 256;
+const OPERATIONS_PER_SAMPLE: usize = 256;
 
 /// Runs `operation` for each number below `count`, in several rounds. Each
 /// round uses a new value from `prepare`. Prints the nanoseconds per operation.
@@ -22,9 +22,9 @@ pub fn bench<S>(
     let mut fastest: Vec<Duration> = Vec::new();
     for _ in 0..ROUNDS {
         let mut state = prepare();
-        for (stretch, start) in (0..count).step_by(STRETCH).enumerate() {
+        for (stretch, start) in (0..count).step_by(OPERATIONS_PER_SAMPLE).enumerate() {
             let clock = Instant::now();
-            for number in start..(start + STRETCH as u64).min(count) {
+            for number in start..(start + OPERATIONS_PER_SAMPLE as u64).min(count) {
                 operation(&mut state, number);
             }
             let time = clock.elapsed();

@@ -14,7 +14,7 @@ use teak_base::{Operation, StorageError, StorageResult, WriteId};
 
 /// Invisible entries between two checks for an interrupt. In memory, passing them takes less than a
 /// millisecond.
-const PASSED_BETWEEN_CHECKS: u32 = 1024;
+const INTERRUPT_CHECK_ENTRIES: u32 = 1024;
 
 /// Shorter sequences of invisible keys are not added to the count of the tree.
 const PASSED_KEYS_MIN: u64 = 16;
@@ -35,18 +35,18 @@ impl<V: Visibility> TreeCursor<V> {
         if id.is_settled() {
             return true;
         }
-        if self.last_answer.0 != id {
-            self.last_answer = (id, self.visibility.is_visible(id));
+        if self.last_visibility.0 != id {
+            self.last_visibility = (id, self.visibility.is_visible(id));
         }
-        self.last_answer.1
+        self.last_visibility.1
     }
 
-    /// Counts an invisible entry, and checks for an interrupt after every [`PASSED_BETWEEN_CHECKS`]
+    /// Counts an invisible entry, and checks for an interrupt after every [`INTERRUPT_CHECK_ENTRIES`]
     /// entries.
     #[inline]
     fn pass(&mut self) -> StorageResult<()> {
         self.passed = self.passed.wrapping_add(1);
-        if self.passed.is_multiple_of(PASSED_BETWEEN_CHECKS) {
+        if self.passed.is_multiple_of(INTERRUPT_CHECK_ENTRIES) {
             return self.check_interrupt();
         }
         Ok(())
@@ -68,7 +68,7 @@ impl<V: Visibility> TreeCursor<V> {
     pub(super) fn next_of_single(&mut self, index: usize) -> StorageResult<bool> {
         self.position = CursorPosition::None;
         let source = &mut self.sources[index];
-        source.leave_key(&mut self.key)?;
+        source.skip_key(&mut self.key)?;
         if !self.is_live(index) {
             self.heap.remove_top(&self.sources);
             return self.continue_forward();
@@ -93,11 +93,11 @@ impl<V: Visibility> TreeCursor<V> {
         while let Some((place, other)) = self.heap.second_if_near(&self.sources)
             && is_same_key(self.sources[other].key(), self.sources[index].key())
         {
-            self.sources[other].leave_key(&mut self.key)?;
+            self.sources[other].skip_key(&mut self.key)?;
             let is_live = self.is_live(other);
             self.heap.moved_behind_top(place, is_live, &self.sources);
         }
-        self.sources[index].leave_key(&mut self.key)?;
+        self.sources[index].skip_key(&mut self.key)?;
         self.top_moved(index);
         self.continue_forward()
     }
@@ -117,7 +117,7 @@ impl<V: Visibility> TreeCursor<V> {
             let after = key_successor(&self.key);
             return self.seek_forward(&after);
         }
-        self.leave_key_forward()?;
+        self.skip_key_forward()?;
         self.continue_forward()
     }
 
@@ -136,7 +136,7 @@ impl<V: Visibility> TreeCursor<V> {
             let before = self.key.clone();
             return self.seek_backward(Some(&before));
         }
-        self.leave_key_backward()?;
+        self.skip_key_backward()?;
         if self.find_backward()? {
             return Ok(true);
         }
@@ -175,20 +175,20 @@ impl<V: Visibility> TreeCursor<V> {
     }
 
     /// Moves every source that is on the saved key past it.
-    fn leave_key_forward(&mut self) -> StorageResult<()> {
+    fn skip_key_forward(&mut self) -> StorageResult<()> {
         while let Some(top) = self.heap.top_if_near(&self.key) {
             let source = &mut self.sources[top];
             if !is_same_key(source.key(), &self.key) {
                 return Ok(());
             }
-            source.leave_key(&mut self.key)?;
+            source.skip_key(&mut self.key)?;
             self.top_moved(top);
         }
         Ok(())
     }
 
     /// Moves every source that is on the saved key before it.
-    fn leave_key_backward(&mut self) -> StorageResult<()> {
+    fn skip_key_backward(&mut self) -> StorageResult<()> {
         while let Some(top) = self.heap.top_if_near(&self.key) {
             if !is_same_key(self.sources[top].key(), &self.key) {
                 return Ok(());
@@ -229,7 +229,7 @@ impl<V: Visibility> TreeCursor<V> {
                 return Ok(true);
             }
             self.pass()?;
-            self.leave_key_forward()?;
+            self.skip_key_forward()?;
             passed += 1;
         }
         self.note_passed(passed);
@@ -256,7 +256,7 @@ impl<V: Visibility> TreeCursor<V> {
                 return Ok(true);
             }
             self.pass()?;
-            self.leave_key_backward()?;
+            self.skip_key_backward()?;
             passed += 1;
         }
         self.note_passed(passed);

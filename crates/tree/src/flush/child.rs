@@ -118,7 +118,7 @@ pub(super) fn consolidate(job: &JobContext<'_>, target: &Target) -> StorageResul
     };
     merger.merge_until(None, level, &mut sink)?;
     let upper = target.range.upper.as_deref();
-    let tombstones = merger.carried_tombstones(Some(&target.range.lower), upper, level);
+    let tombstones = merger.retained_tombstones(Some(&target.range.lower), upper, level);
     let runs = output.take(tombstones, &mut written)?;
     let report = written.report(merger.entries_read());
     job.install(JobOutcome {

@@ -141,7 +141,7 @@ impl<'a> Partitioner<'a> {
         self.merger.merge_until(until, level, &mut sink)?;
         let tombstones = self
             .merger
-            .carried_tombstones(Some(&range.lower), until, level);
+            .retained_tombstones(Some(&range.lower), until, level);
         let runs = sink.output.take(tombstones, sink.written)?;
         self.parts
             .extend(runs.into_iter().map(|run| Part { run, level }));

@@ -23,7 +23,7 @@ use teak_disk::Disk;
 const INDEX_LAYOUT: u8 = 2;
 
 /// The range of first bytes of a run's keys.
-type Leads = std::ops::Range<u8>;
+type FirstBytes = std::ops::Range<u8>;
 
 struct Builder<'a, 'i> {
     writer: BlockWriter,
@@ -124,15 +124,17 @@ impl Builder<'_, '_> {
         raw.put_u8(height);
         raw.put_varint(widths.len() as u64);
         for width in widths {
-            let leads = lead..lead + width;
-            lead = leads.end;
+            let first_bytes = lead..lead + width;
+            lead = first_bytes.end;
             let below = match height {
                 1 => None,
-                _ => Some(self.node(height - 1, leads.start, &vec![1; usize::from(*width)])?),
+                _ => {
+                    Some(self.node(height - 1, first_bytes.start, &vec![1; usize::from(*width)])?)
+                }
             };
-            match leads.start == first_lead {
+            match first_bytes.start == first_lead {
                 true => raw.put_bytes(b""),
-                false => raw.put_bytes(&[leads.start]),
+                false => raw.put_bytes(&[first_bytes.start]),
             }
             self.children += 1;
             raw.put_u64(self.children);
@@ -144,7 +146,7 @@ impl Builder<'_, '_> {
             raw.put_varint(u64::from(runs));
             for number in 0..runs {
                 let bottom = height == 1 && number + 1 == runs;
-                self.run(bottom, &leads, &mut raw)?;
+                self.run(bottom, &first_bytes, &mut raw)?;
             }
         }
         let unchanged = raw.clone();
@@ -160,13 +162,18 @@ impl Builder<'_, '_> {
     }
 
     /// Writes a run and appends the reference to it to `raw`.
-    fn run(&mut self, bottom: bool, leads: &Leads, raw: &mut Vec<u8>) -> StorageResult<()> {
-        let mut description = self.entries(leads)?;
+    fn run(
+        &mut self,
+        bottom: bool,
+        first_bytes: &FirstBytes,
+        raw: &mut Vec<u8>,
+    ) -> StorageResult<()> {
+        let mut description = self.entries(first_bytes)?;
         let tombstones = if bottom { 0 } else { self.input.below(3) };
         for _ in 0..tombstones {
             let id = WriteId(1 + u64::from(self.input.below(4)));
-            let start = vec![leads.start, self.input.below(20)];
-            let end = vec![leads.end - 1, 20 + self.input.below(20)];
+            let start = vec![first_bytes.start, self.input.below(20)];
+            let end = vec![first_bytes.end - 1, 20 + self.input.below(20)];
             let range = description.write_ids.get_or_insert((id, id));
             *range = (range.0.min(id), range.1.max(id));
             description.range_tombstones.push(RangeTombstone {
@@ -177,14 +184,14 @@ impl Builder<'_, '_> {
         }
         if description.index.is_none() && description.range_tombstones.is_empty() {
             description.range_tombstones.push(RangeTombstone {
-                start: vec![leads.start],
-                end: vec![leads.start, 1],
+                start: vec![first_bytes.start],
+                end: vec![first_bytes.start, 1],
                 write_id: WriteId(1),
             });
             description.write_ids = Some((WriteId(1), WriteId(1)));
         }
         if self.input.rarely() {
-            self.lie(&mut description);
+            self.falsify(&mut description);
         }
         raw.put_u8(u8::from(bottom) ^ u8::from(self.input.rarely()));
         let flags = if self.input.rarely() {
@@ -194,10 +201,10 @@ impl Builder<'_, '_> {
         };
         raw.put_u8(flags);
         if flags & 2 != 0 {
-            raw.put_bytes(&[leads.start, self.input.u8()]);
+            raw.put_bytes(&[first_bytes.start, self.input.u8()]);
         }
         if flags & 4 != 0 {
-            raw.put_bytes(&[leads.end - 1, self.input.u8()]);
+            raw.put_bytes(&[first_bytes.end - 1, self.input.u8()]);
         }
         description.encode(raw);
         if description.index.is_none() {
@@ -207,7 +214,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    fn lie(&mut self, description: &mut RunDescription) {
+    fn falsify(&mut self, description: &mut RunDescription) {
         let number = match self.input.below(3) {
             0 => u64::from(self.input.u8()),
             1 => u64::MAX - u64::from(self.input.u8()),
@@ -228,11 +235,11 @@ impl Builder<'_, '_> {
     }
 
     /// Writes the pages and the index of a run.
-    fn entries(&mut self, leads: &Leads) -> StorageResult<RunDescription> {
+    fn entries(&mut self, first_bytes: &FirstBytes) -> StorageResult<RunDescription> {
         let mut description = RunDescription::default();
         let mut index = RunIndex::default();
         let start = self.writer.bytes_written();
-        let (mut lead, mut number) = (leads.start, 0u8);
+        let (mut lead, mut number) = (first_bytes.start, 0u8);
         let mut last: Option<(Vec<u8>, bool)> = None;
         let filters = self.input.below(2) == 1;
         for _ in 0..self.input.below(4) {
@@ -242,7 +249,7 @@ impl Builder<'_, '_> {
             for _ in 0..=self.input.below(20) {
                 let step = self.input.u8();
                 number = number.saturating_add(step % 4);
-                if step >= 0xe0 && lead + 1 < leads.end {
+                if step >= 0xe0 && lead + 1 < first_bytes.end {
                     (lead, number) = (lead + 1, 0);
                 }
                 let mut key = vec![lead, number];

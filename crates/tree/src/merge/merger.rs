@@ -22,7 +22,7 @@ use super::heap::{Direction, KeyHeap};
 use super::key_merge::KeyMerge;
 use super::sink::MergeSink;
 use super::status_cache::StatusCache;
-use super::tombstones::{TombstoneLayer, carried_tombstones};
+use super::tombstones::{TombstoneLayer, retained_tombstones};
 use crate::key_search::is_same_key;
 use crate::{RangeTombstone, StoredValue, VersionCursor};
 use teak_base::visibility::Horizon;
@@ -95,7 +95,7 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
 
     /// The range tombstones between the bounds that the merged run retains. None at the bottom
     /// level, because the merge has applied them to all older entries.
-    pub(crate) fn carried_tombstones(
+    pub(crate) fn retained_tombstones(
         &self,
         lower: Option<&[u8]>,
         upper: Option<&[u8]>,
@@ -103,7 +103,7 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
     ) -> Vec<RangeTombstone> {
         match level {
             MergeLevel::Bottom => Vec::new(),
-            MergeLevel::Upper => carried_tombstones(&self.layers, lower, upper),
+            MergeLevel::Upper => retained_tombstones(&self.layers, lower, upper),
         }
     }
 

@@ -87,10 +87,10 @@ fn merge(
     let mut carried = Vec::new();
     if let Some(cut) = cut {
         merger.merge_until(Some(cut), level, &mut sink).unwrap();
-        carried = merger.carried_tombstones(None, Some(cut), level);
+        carried = merger.retained_tombstones(None, Some(cut), level);
     }
     merger.merge_until(None, level, &mut sink).unwrap();
-    carried.extend(merger.carried_tombstones(cut, None, level));
+    carried.extend(merger.retained_tombstones(cut, None, level));
     assert!(merger.next_key().is_none());
     Container {
         entries: sink.entries,

@@ -197,7 +197,7 @@ impl TombstoneLayer {
 
 /// The range tombstones of all layers between the bounds, for the merged run. Adjacent fragments
 /// of one write are joined. Of those that cover a key, the newest is first, and the settled one last.
-pub(crate) fn carried_tombstones(
+pub(crate) fn retained_tombstones(
     layers: &[TombstoneLayer],
     lower: Option<&[u8]>,
     upper: Option<&[u8]>,

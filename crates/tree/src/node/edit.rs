@@ -258,7 +258,7 @@ impl<'a> Editor<'a> {
             self.count_references(child, &made);
             let mut replacement = Vec::with_capacity(made.len());
             for (lower, new) in made {
-                replacement.extend(self.split_when_due(lower, new, &child_range)?);
+                replacement.extend(self.split_if_large(lower, new, &child_range)?);
             }
             self.retained = None;
             return self.splice(node, position, replacement);
@@ -292,12 +292,12 @@ impl<'a> Editor<'a> {
         };
         let link = NodeLink::to_node(&below);
         let rebuilt = Child::new(child.id, child.runs.clone(), Some(link), self.options());
-        self.split_when_due(range.lower.clone(), rebuilt, range)
+        self.split_if_large(range.lower.clone(), rebuilt, range)
     }
 
     /// The child, or its parts if its node has too many children. `range` contains the child's
     /// range.
-    fn split_when_due(
+    fn split_if_large(
         &mut self,
         lower: Key,
         child: Arc<Child>,

@@ -122,7 +122,7 @@ mod tests {
     proptest! {
         #![proptest_config(crate::test_support::proptest_config(256))]
         #[test]
-        fn separator_lies_between(a: Vec<u8>, b: Vec<u8>) {
+        fn separator_is_between_keys(a: Vec<u8>, b: Vec<u8>) {
             let (end, start) = if a <= b { (a, b) } else { (b, a) };
             let pivot = separator(&end, &start);
             prop_assert!(end.as_slice() <= &*pivot && &*pivot <= start.as_slice());

@@ -186,7 +186,7 @@ impl Relocation<'_> {
             codec: self.options.codec,
         };
         let Some(address) = self.pages.write(description, &raw)? else {
-            let reason = "the page is larger than its run's index says";
+            let reason = "the page is larger than the size in the index of its run";
             return Err(self.run.corrupt(record.address, reason));
         };
         self.run

@@ -129,7 +129,7 @@ impl Walk {
                 Operation::Delete => self.deletes += 1,
             }
             if id.is_settled() && description.all_unsettled {
-                return Some("an entry is settled where none is said to be");
+                return Some("an entry is settled in a run without settled entries");
             }
             if !id.is_settled() && !covers(description.write_ids, id) {
                 return Some("a write id is outside the run's range");

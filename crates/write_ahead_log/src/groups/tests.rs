@@ -99,10 +99,10 @@ fn many_committers_are_not_split_over_two_syncs_for_long() {
     log.commit(1, SYNC / 4);
     // Four threads commit continuously, two with each of two syncs.
     let mut older = log.begin(2);
-    let mut syncs_at_once = 0;
+    let mut overlapping_syncs = 0;
     while log.groups.may_sync() {
-        syncs_at_once += 1;
-        assert!(syncs_at_once < 20, "four are many");
+        overlapping_syncs += 1;
+        assert!(overlapping_syncs < 20, "four are many");
         let newer = log.begin(2);
         log.now += SYNC / 2;
         log.groups.end(older, log.now);

@@ -88,7 +88,7 @@ impl Shared {
             let horizon = self.transactions.horizon();
             let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| job.run(&horizon)));
             if matches!(&outcome, Ok(Err(error)) if error.is_no_space()) {
-                index.tree.give_back_tail();
+                index.tree.truncate_free_tail();
             }
             let error = match outcome {
                 Ok(Ok(_)) => None,

@@ -21,7 +21,7 @@ fn wait_and_end(
 
 /// Creates a deadlock: `a` holds x and waits for y first; then `b`, which holds y, requests x.
 /// Returns the outcomes of `a` and `b`.
-fn collide(
+fn create_deadlock(
     system: &TransactionSystem,
     index: &Arc<RangeLocks>,
     mut a: Transaction,
@@ -42,7 +42,7 @@ fn collide(
     let before = system.counts().lock_waits;
     std::thread::scope(|scope| {
         let first = scope.spawn(|| wait_and_end(system, index, a, "y"));
-        until_waits(system, before + 1);
+        wait_for_waits(system, before + 1);
         let second = wait_and_end(system, index, b, "x");
         [first.join().unwrap(), second]
     })
@@ -56,12 +56,12 @@ fn the_cheapest_member_of_a_cycle_is_the_victim() {
     // Neither has written, so the requester that closes the cycle is the victim, whichever is
     // younger.
     assert_eq!(
-        collide(&system, &index, a, b),
+        create_deadlock(&system, &index, a, b),
         [Ok(()), Err(WaitError::Deadlock)]
     );
     let (b, a) = (system.begin(), system.begin());
     assert_eq!(
-        collide(&system, &index, a, b),
+        create_deadlock(&system, &index, a, b),
         [Ok(()), Err(WaitError::Deadlock)]
     );
     // The transaction with more locks, or more rows written, survives.
@@ -73,7 +73,7 @@ fn the_cheapest_member_of_a_cycle_is_the_victim() {
         LockMode::Shared
     ));
     assert_eq!(
-        collide(&system, &index, a, b),
+        create_deadlock(&system, &index, a, b),
         [Err(WaitError::Deadlock), Ok(())]
     );
     let (mut a, b) = (system.begin(), system.begin());
@@ -87,7 +87,7 @@ fn the_cheapest_member_of_a_cycle_is_the_victim() {
     }
     b.handle().note_row_written();
     assert_eq!(
-        collide(&system, &index, a, b),
+        create_deadlock(&system, &index, a, b),
         [Err(WaitError::Deadlock), Ok(())]
     );
     // The weight has precedence.
@@ -95,7 +95,7 @@ fn the_cheapest_member_of_a_cycle_is_the_victim() {
     a.handle().set_weight(1);
     b.handle().note_row_written();
     assert_eq!(
-        collide(&system, &index, a, b),
+        create_deadlock(&system, &index, a, b),
         [Ok(()), Err(WaitError::Deadlock)]
     );
     assert_eq!(system.counts().deadlocks, 5);
@@ -129,7 +129,7 @@ fn one_wait_may_close_several_cycles() {
             let (system, index) = (&system, &index);
             scope.spawn(move || wait_and_end(system, index, reader, "x"))
         });
-        until_waits(&system, 2);
+        wait_for_waits(&system, 2);
         let got = system.lock(&mut last, row(&index, "s"), LockMode::Exclusive, LONG);
         assert_eq!(got, Ok(()));
         for wait in waits {
@@ -170,40 +170,44 @@ fn a_deadlock_of_three_is_reported_with_its_members_in_order() {
             let (system, index) = (&system, &index);
             let before = system.counts().lock_waits;
             waits.push(scope.spawn(move || wait_and_end(system, index, member, wanted)));
-            until_waits(system, before + 1);
+            wait_for_waits(system, before + 1);
         }
         let waiting = system.lock_waits();
         assert_eq!(waiting.len(), 2);
         assert_eq!(waiting[0].requester.thread, 11);
-        assert_eq!(waiting[0].blockers[0].party.thread, 12);
+        assert_eq!(waiting[0].blockers[0].participant.thread, 12);
         assert_eq!(waiting[0].blockers[0].kind, BlockerKind::Row);
         assert_eq!(&*waiting[0].request.key, b"q");
         let outcome = system.wait_for_write(&third, written, row(&index, "k"), LONG);
         assert_eq!(outcome, Err(WaitError::Deadlock));
         let failed = third.handle().take_failed_wait().unwrap();
         assert_eq!(failed.request.kind, WaitKind::Write);
-        assert_eq!(failed.blockers[0].party.transaction, ids[0]);
+        assert_eq!(failed.blockers[0].participant.transaction, ids[0]);
         assert_eq!(failed.blockers[0].kind, BlockerKind::Written);
         system.abort(third);
         assert!(waits.into_iter().all(|wait| wait.join().unwrap().is_ok()));
     });
     let report = system.last_deadlock().unwrap();
     assert_eq!(report.victim, ids[2]);
-    let mut rotated: Vec<u64> = report.members.iter().map(|m| m.party.thread).collect();
+    let mut rotated: Vec<u64> = report
+        .members
+        .iter()
+        .map(|m| m.participant.thread)
+        .collect();
     let first = rotated.iter().position(|thread| *thread == 11).unwrap();
     rotated.rotate_left(first);
     assert_eq!(rotated, [11, 12, 13]);
     let first = report
         .members
         .iter()
-        .find(|m| m.party.thread == 11)
+        .find(|m| m.participant.thread == 11)
         .unwrap();
     assert_eq!(first.rows_written, 1);
     assert_eq!(first.request.kind, WaitKind::Lock(LockMode::Exclusive));
     let blocked_by = report
         .members
         .iter()
-        .map(|m| (m.party.thread, m.blocked_by));
+        .map(|m| (m.participant.thread, m.blocked_by));
     let mut blocked_by: Vec<_> = blocked_by.collect();
     blocked_by.sort_by_key(|(thread, _)| *thread);
     let (row, written) = (BlockerKind::Row, BlockerKind::Written);
@@ -230,7 +234,7 @@ fn a_request_that_does_not_wait_causes_no_deadlock() {
     a.handle().note_row_written();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| wait_and_end(&system, &index, b, "x"));
-        until_waits(&system, 1);
+        wait_for_waits(&system, 1);
         let none = Duration::ZERO;
         let refused = system.lock(&mut a, row(&index, "y"), LockMode::Exclusive, none);
         assert_eq!(refused, Err(WaitError::Timeout));

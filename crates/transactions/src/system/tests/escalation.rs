@@ -127,7 +127,7 @@ fn a_request_still_waits_after_its_row_became_part_of_a_row_range() {
                 order.lock().push(n);
                 system.publish(mine);
             });
-            until_waits(system, n + 1);
+            wait_for_waits(system, n + 1);
         }
         scope.spawn(|| {
             let mut mine = system.begin();
@@ -137,11 +137,11 @@ fn a_request_still_waits_after_its_row_became_part_of_a_row_range() {
                 .unwrap();
             system.publish(mine);
         });
-        until_waits(&system, 4);
+        wait_for_waits(&system, 4);
         let waits = system.lock_waits();
         for wait in &waits {
             let mut blockers = wait.blockers.iter();
-            let blocker = blockers.find(|blocker| blocker.party.transaction == big.id());
+            let blocker = blockers.find(|blocker| blocker.participant.transaction == big.id());
             // The row lock for which a request waited was not replaced by the row range.
             let expected = match *wait.request.key == *number(30).as_bytes() {
                 true => BlockerKind::Row,

@@ -161,7 +161,9 @@ fn a_blocked_write_reports_the_kind_of_each_range_lock() {
         drop(queue);
         let failed = writer.handle().take_failed_wait().unwrap();
         let blockers = failed.blockers.iter();
-        let mut found: Vec<_> = blockers.map(|b| (b.party.transaction, b.kind)).collect();
+        let mut found: Vec<_> = blockers
+            .map(|b| (b.participant.transaction, b.kind))
+            .collect();
         found.sort_by_key(|(transaction, _)| *transaction);
         assert_eq!(found, expected);
         system.abort(writer);

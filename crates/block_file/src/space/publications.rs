@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 const RANGES_MIN: usize = 1024;
 
 #[derive(Debug, Default)]
-pub(super) struct Births {
+pub(super) struct PublicationVersions {
     /// For each offset, the length in bytes and the version of the publication.
     ranges: BTreeMap<u64, (u64, u64)>,
     /// Number of ranges after the last pass.
     pruned: usize,
 }
 
-impl Births {
+impl PublicationVersions {
     /// Records that the space was published at `version`. `oldest` is the version of the oldest
     /// holder.
     pub fn insert(&mut self, extent: Extent, version: u64, oldest: u64) {
@@ -80,19 +80,19 @@ mod tests {
         fn parts_have_the_versions_of_their_publication(
             steps in proptest::collection::vec((any::<bool>(), 0u64..60, 1u64..12), 0..120)
         ) {
-            let mut births = Births::default();
+            let mut published = PublicationVersions::default();
             let mut model: BTreeMap<u64, u64> = BTreeMap::new();
             for (version, (publish, offset, bytes)) in (1u64..).zip(steps) {
                 let extent = Extent { offset, bytes };
                 if publish {
                     if (offset..extent.end()).all(|byte| !model.contains_key(&byte)) {
-                        births.insert(extent, version, 0);
+                        published.insert(extent, version, 0);
                         model.extend((offset..extent.end()).map(|byte| (byte, version)));
                     }
                     continue;
                 }
                 let mut parts = Vec::new();
-                births.take(extent, &mut parts);
+                published.take(extent, &mut parts);
                 let mut bytes: Vec<(u64, u64)> = parts
                     .iter()
                     .flat_map(|(part, version)| (part.offset..part.end()).map(|b| (b, *version)))
@@ -108,17 +108,17 @@ mod tests {
 
     #[test]
     fn pruning_forgets_only_older_publications() {
-        let mut births = Births::default();
+        let mut published = PublicationVersions::default();
         for (number, version) in [(0, 4), (1, 5), (2, 6)] {
             let extent = Extent {
                 offset: 10 * number,
                 bytes: 10,
             };
-            births.insert(extent, version, 0);
+            published.insert(extent, version, 0);
         }
-        births.prune(5);
+        published.prune(5);
         let mut parts = Vec::new();
-        births.take(Extent::between(0, 30), &mut parts);
+        published.take(Extent::between(0, 30), &mut parts);
         parts.sort_unstable();
         let versions: Vec<u64> = parts.iter().map(|(_, version)| *version).collect();
         assert_eq!(versions, [0, 6]);

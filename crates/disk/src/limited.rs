@@ -227,18 +227,44 @@ impl Files {
         Ok(held)
     }
 
-    /// Opens the files with this name and keeps them open, because the name will be removed.
-    fn keep_open(&self, path: &Path) -> StorageResult<()> {
-        for file in &self.hold(path)?.0 {
+    /// Notes that the name of these files was removed: they remain open.
+    fn note_unlinked(&self, path: &Path, unlinked: &HeldFiles) {
+        for file in &unlinked.0 {
             file.handle.write().unlinked = true;
         }
-        self.list.lock().by_path.remove(path);
-        Ok(())
+        let mut list = self.list.lock();
+        if let Some(named) = list.by_path.get_mut(path) {
+            named.retain(|other| !unlinked.contains(other));
+            if named.is_empty() {
+                list.by_path.remove(path);
+            }
+        }
+    }
+
+    /// Notes that these files were renamed.
+    fn note_renamed(&self, from: &Path, to: &Path, renamed: &HeldFiles) {
+        for file in &renamed.0 {
+            file.handle.write().path = to.to_path_buf();
+        }
+        let mut list = self.list.lock();
+        if let Some(named) = list.by_path.remove(from) {
+            list.by_path
+                .entry(to.to_path_buf())
+                .or_default()
+                .extend(named);
+        }
     }
 }
 
 /// Files that are kept open while their name changes.
 struct HeldFiles(Vec<Arc<LimitedFile>>);
+
+impl HeldFiles {
+    fn contains(&self, other: &Weak<LimitedFile>) -> bool {
+        let mut files = self.0.iter();
+        files.any(|file| std::ptr::eq(Arc::as_ptr(file), other.as_ptr()))
+    }
+}
 
 impl Drop for HeldFiles {
     fn drop(&mut self) {
@@ -458,25 +484,26 @@ impl Disk for LimitedDisk {
     }
 
     fn remove(&self, path: &Path) -> StorageResult<()> {
-        self.files.keep_open(path)?;
-        self.files.disk.remove(path)
+        // A file is opened while it has its name, and not closed before it is noted as unlinked.
+        let unlinked = self.files.hold(path)?;
+        let outcome = self.files.disk.remove(path);
+        // A missing name was removed in another way.
+        if matches!(outcome, Ok(()) | Err(StorageError::NotFound { .. })) {
+            self.files.note_unlinked(path, &unlinked);
+        }
+        outcome
     }
 
     fn rename(&self, from: &Path, to: &Path) -> StorageResult<()> {
         if from == to {
             return self.files.disk.rename(from, to);
         }
-        self.files.keep_open(to)?;
+        let replaced = self.files.hold(to)?;
         // The files are held, so that none is opened by its old name during the rename.
         let moved = self.files.hold(from)?;
         self.files.disk.rename(from, to)?;
-        for file in &moved.0 {
-            file.handle.write().path = to.to_path_buf();
-        }
-        let mut list = self.files.list.lock();
-        if let Some(named) = list.by_path.remove(from) {
-            list.by_path.insert(to.to_path_buf(), named);
-        }
+        self.files.note_unlinked(to, &replaced);
+        self.files.note_renamed(from, to, &moved);
         Ok(())
     }
 

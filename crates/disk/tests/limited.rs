@@ -79,6 +79,66 @@ fn closed_files_are_found_under_new_names_and_after_removal() {
     assert_eq!(byte_of(&*disk.open(&path(2)).unwrap()), 0);
 }
 
+/// More files than may be open, so that others are closed.
+fn other_files(disk: &LimitedDisk, first: usize) -> Vec<Arc<dyn DiskFile>> {
+    let others: Vec<_> = (first..first + 3 * LIMIT)
+        .map(|n| disk.create(&path(n)).unwrap())
+        .collect();
+    others.iter().for_each(|other| other.sync().unwrap());
+    others
+}
+
+#[test]
+fn files_whose_removal_or_replacement_failed_are_closed_and_opened_as_before() {
+    let (faults, disk) = failing_disk();
+    let files: Vec<_> = (0..LIMIT).map(|n| disk.create(&path(n)).unwrap()).collect();
+    for (n, file) in files.iter().enumerate() {
+        file.write_all_at(&[u8::try_from(n).unwrap()], 0).unwrap();
+        file.sync().unwrap();
+    }
+    for n in 0..LIMIT {
+        faults.fail_name_change(0);
+        match n % 2 {
+            0 => disk.remove(&path(n)).unwrap_err(),
+            _ => disk.rename(&path(n - 1), &path(n)).unwrap_err(),
+        };
+    }
+    let _others = other_files(&disk, 100);
+    assert!(disk.open_files() <= LIMIT, "{} open", disk.open_files());
+    // The names still belong to these files.
+    for n in 0..LIMIT {
+        disk.rename(&path(n), &path(10 + n)).unwrap();
+    }
+    let _others = other_files(&disk, 200);
+    for (n, file) in files.iter().enumerate() {
+        assert_eq!(usize::from(byte_of(&**file)), n);
+    }
+}
+
+#[test]
+fn a_failed_sync_fails_every_handle_of_a_file_whose_removal_failed() {
+    let (faults, disk) = failing_disk();
+    let one = disk.create(&path(0)).unwrap();
+    let other = disk.open(&path(0)).unwrap();
+    faults.fail_name_change(0);
+    disk.remove(&path(0)).unwrap_err();
+    one.write_all_at(&[1], 0).unwrap();
+    faults.fail_sync(0, SyncFailure::Dropped);
+    assert!(one.sync().is_err());
+    assert!(other.sync().is_err());
+}
+
+#[test]
+fn an_open_file_remains_open_when_its_name_is_missing() {
+    let (faults, disk) = failing_disk();
+    let file = disk.create(&path(0)).unwrap();
+    file.write_all_at(&[7], 0).unwrap();
+    faults.remove(&path(0)).unwrap();
+    disk.remove(&path(0)).unwrap_err();
+    let _others = other_files(&disk, 100);
+    assert_eq!(byte_of(&*file), 7);
+}
+
 #[test]
 fn a_failed_sync_fails_the_next_sync_of_every_handle() {
     let (faults, disk) = failing_disk();

@@ -32,6 +32,14 @@ pub trait Disk: Send + Sync + Debug {
     /// `NotFound`, `Io`.
     fn open(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>>;
 
+    /// Opens an existing file as [`Disk::create_temporary`] does.
+    ///
+    /// # Errors
+    /// As [`Disk::open`].
+    fn open_temporary(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
+        Ok(Arc::new(TemporaryFile(self.open(path)?)))
+    }
+
     /// Removes a file name. Open handles of the file remain usable.
     ///
     /// # Errors
@@ -130,7 +138,7 @@ pub trait DiskFile: Send + Sync + Debug {
 
 /// A file whose sync does nothing.
 #[derive(Debug)]
-pub(crate) struct TemporaryFile(pub(crate) Arc<dyn DiskFile>);
+struct TemporaryFile(Arc<dyn DiskFile>);
 
 impl DiskFile for TemporaryFile {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {

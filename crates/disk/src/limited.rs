@@ -483,6 +483,11 @@ impl Disk for LimitedDisk {
         Ok(self.files.add(path, file, false))
     }
 
+    fn open_temporary(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
+        let file = self.files.open_with(|| self.files.disk.open(path))?;
+        Ok(self.files.add(path, file, true))
+    }
+
     fn remove(&self, path: &Path) -> StorageResult<()> {
         // A file is opened while it has its name, and not closed before it is noted as unlinked.
         let unlinked = self.files.hold(path)?;

@@ -1,6 +1,6 @@
 //! A disk for files that need not survive the process: nothing on it is synced.
 
-use crate::disk::{Disk, DiskFile, TemporaryFile};
+use crate::disk::{Disk, DiskFile};
 use crate::locks::DiskLock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Disk for TemporaryDisk {
     }
 
     fn open(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
-        Ok(Arc::new(TemporaryFile(self.0.open(path)?)))
+        self.0.open_temporary(path)
     }
 
     fn remove(&self, path: &Path) -> StorageResult<()> {

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use teak_disk::{Disk, DiskFile, LimitedDisk, MemoryDisk};
+use teak_disk::{Disk, DiskFile, LimitedDisk, MemoryDisk, TemporaryDisk};
 use teak_testing::{FaultDisk, GateDisk, Random, SyncFailure};
 
 const LIMIT: usize = 4;
@@ -176,18 +176,26 @@ fn a_sync_that_fails_when_a_file_is_closed_fails_all_its_handles() {
 #[test]
 fn a_temporary_file_is_closed_and_opened_without_a_sync() {
     let (faults, disk) = failing_disk();
+    let disk = Arc::new(disk);
+    let temporary = TemporaryDisk::new(Arc::clone(&disk) as Arc<dyn Disk>);
     let before = faults.syncs();
-    let temporary = disk.create_temporary(&path(0)).unwrap();
-    temporary.write_all_at(&[7], 0).unwrap();
-    temporary.sync().unwrap();
-    let others: Vec<_> = (1..=2 * LIMIT)
-        .map(|n| disk.create_temporary(&path(n)).unwrap())
+    let created: Vec<_> = (0..=LIMIT)
+        .map(|n| temporary.create(&path(n)).unwrap())
         .collect();
-    for other in &others {
-        other.write_all_at(&[8], 0).unwrap();
+    let opened: Vec<_> = (0..=LIMIT)
+        .map(|n| temporary.open(&path(n)).unwrap())
+        .collect();
+    for (n, (created, opened)) in created.iter().zip(&opened).enumerate() {
+        created.write_all_at(&[0], 0).unwrap();
+        opened.write_all_at(&[u8::try_from(n).unwrap()], 0).unwrap();
+        created.sync().unwrap();
+        opened.sync().unwrap();
     }
     assert!(disk.open_files() <= LIMIT);
-    assert_eq!(byte_of(&*temporary), 7);
+    for (n, (created, opened)) in created.iter().zip(&opened).enumerate() {
+        assert_eq!(usize::from(byte_of(&**created)), n);
+        assert_eq!(usize::from(byte_of(&**opened)), n);
+    }
     assert_eq!(faults.syncs(), before);
 }
 

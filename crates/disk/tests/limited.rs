@@ -25,6 +25,19 @@ fn failing_disk() -> (Arc<FaultDisk>, LimitedDisk) {
     (faults, disk)
 }
 
+/// A limited disk with one file, which contains the byte 7. Its sync waits at the gate, so a thread
+/// that opens another file waits, too.
+fn disk_that_waits_to_close_a_file() -> (GateDisk, LimitedDisk, Arc<dyn DiskFile>) {
+    let memory = MemoryDisk::new();
+    memory.create_directories(Path::new("/data")).unwrap();
+    let gate = GateDisk::new(Arc::new(memory));
+    let disk = LimitedDisk::new(Arc::new(gate.clone()), 1);
+    let file = disk.create(&path(0)).unwrap();
+    file.write_all_at(&[7], 0).unwrap();
+    gate.hold_syncs("f0");
+    (gate, disk, file)
+}
+
 fn path(number: usize) -> PathBuf {
     Path::new("/data").join(format!("f{number}"))
 }
@@ -201,13 +214,7 @@ fn a_temporary_file_is_closed_and_opened_without_a_sync() {
 
 #[test]
 fn a_file_is_read_and_renamed_while_it_is_synced_to_be_closed() {
-    let memory = MemoryDisk::new();
-    memory.create_directories(Path::new("/data")).unwrap();
-    let gate = GateDisk::new(Arc::new(memory));
-    let disk = LimitedDisk::new(Arc::new(gate.clone()), 1);
-    let file = disk.create(&path(0)).unwrap();
-    file.write_all_at(&[7], 0).unwrap();
-    gate.hold_syncs("f0");
+    let (gate, disk, file) = disk_that_waits_to_close_a_file();
     std::thread::scope(|scope| {
         // Opening another file closes this one.
         let opening = scope.spawn(|| disk.create(&path(1)).unwrap());
@@ -231,13 +238,7 @@ fn a_file_is_read_and_renamed_while_it_is_synced_to_be_closed() {
 
 #[test]
 fn a_file_that_was_used_while_it_was_synced_to_be_closed_remains_open() {
-    let memory = MemoryDisk::new();
-    memory.create_directories(Path::new("/data")).unwrap();
-    let gate = GateDisk::new(Arc::new(memory));
-    let disk = LimitedDisk::new(Arc::new(gate.clone()), 1);
-    let file = disk.create(&path(0)).unwrap();
-    file.write_all_at(&[7], 0).unwrap();
-    gate.hold_syncs("f0");
+    let (gate, disk, file) = disk_that_waits_to_close_a_file();
     std::thread::scope(|scope| {
         let opening = scope.spawn(|| disk.create(&path(1)).unwrap());
         gate.wait_for_arrival("f0");

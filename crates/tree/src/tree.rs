@@ -94,7 +94,7 @@ impl Tree {
             raw_bytes: 0,
         };
         let file = BlockFile::create(disk, path, file_id, &payload.encode())?;
-        Self::from_payload(file, payload, cache)
+        Self::load(file, payload, cache, false, Vec::new())
     }
 
     /// Opens a tree as of its last checkpoint. Reads the root; other nodes and
@@ -108,9 +108,7 @@ impl Tree {
         expected: Option<FileId>,
         cache: &Arc<PageCache>,
     ) -> StorageResult<Arc<Self>> {
-        let (file, payload) = BlockFile::open(disk, path, expected)?;
-        let payload = Payload::decode(path, &payload)?;
-        Self::from_payload(file, payload, cache)
+        Self::of_file(BlockFile::open(disk, path, expected)?, path, cache)
     }
 
     /// As [`Tree::open`], for a file whose checkpoint `generation_min` is known to have
@@ -125,9 +123,8 @@ impl Tree {
         generation_min: u64,
         cache: &Arc<PageCache>,
     ) -> StorageResult<Arc<Self>> {
-        let (file, payload) = BlockFile::open_not_before(disk, path, expected, generation_min)?;
-        let payload = Payload::decode(path, &payload)?;
-        Self::from_payload(file, payload, cache)
+        let opened = BlockFile::open_not_before(disk, path, expected, generation_min)?;
+        Self::of_file(opened, path, cache)
     }
 
     /// Opens a tree whose blocks may be damaged, to be salvaged: an unreadable
@@ -154,11 +151,13 @@ impl Tree {
         Self::load(file, payload, cache, true, lost)
     }
 
-    fn from_payload(
-        file: BlockFile,
-        payload: Payload,
+    /// The tree of an open file and the payload of its superblock.
+    fn of_file(
+        (file, payload): (BlockFile, Vec<u8>),
+        path: &Path,
         cache: &Arc<PageCache>,
     ) -> StorageResult<Arc<Self>> {
+        let payload = Payload::decode(path, &payload)?;
         Self::load(file, payload, cache, false, Vec::new())
     }
 

@@ -27,6 +27,20 @@ pub struct IndexDefinition {
     pub value_fixed_bytes: u32,
 }
 
+#[cfg(test)]
+impl IndexDefinition {
+    /// An index of rows, for unit tests.
+    pub(crate) fn of_rows() -> Self {
+        Self {
+            label: "PRIMARY".into(),
+            codec: Codec::Lz4,
+            page_bytes: 0,
+            exact_lookups: true,
+            value_fixed_bytes: 0,
+        }
+    }
+}
+
 /// A table to create.
 #[derive(Clone, Debug)]
 pub struct TableDefinition {

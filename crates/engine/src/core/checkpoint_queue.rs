@@ -116,7 +116,7 @@ mod tests {
     use crate::catalogue::IndexEntry;
     use crate::definition::IndexDefinition;
     use std::path::Path;
-    use teak_base::{Codec, FileId};
+    use teak_base::FileId;
     use teak_disk::{Disk, MemoryDisk};
     use teak_tree::{PageCache, Tree, TreeOptions};
 
@@ -127,13 +127,7 @@ mod tests {
         let cache = Arc::new(PageCache::new(1 << 20));
         let path = Path::new("/d/f");
         let tree = Tree::create(&disk, path, FileId(1), TreeOptions::default(), &cache);
-        let definition = IndexDefinition {
-            label: "PRIMARY".into(),
-            codec: Codec::None,
-            page_bytes: 0,
-            exact_lookups: true,
-            value_fixed_bytes: 0,
-        };
+        let definition = IndexDefinition::of_rows();
         let entry = IndexEntry::new(FileId(1), "f".into(), definition);
         Arc::new(Index::new(entry, tree.unwrap(), &Arc::default()))
     }

@@ -112,19 +112,12 @@ mod tests {
     use crate::catalogue::IndexEntry;
     use crate::definition::IndexDefinition;
     use std::collections::BTreeMap;
-    use teak_base::Codec;
     use teak_disk::MemoryDisk;
 
     const ROOT: &str = "/data";
 
     fn table(path: &str, file: u64) -> TableEntry {
-        let definition = IndexDefinition {
-            label: "PRIMARY".into(),
-            codec: Codec::None,
-            page_bytes: 0,
-            exact_lookups: true,
-            value_fixed_bytes: 0,
-        };
+        let definition = IndexDefinition::of_rows();
         TableEntry {
             id: file,
             name: "name".into(),

@@ -341,7 +341,7 @@ fn flush_here(context: FlushContext<'_>, indexes: &[Arc<Index>]) -> EngineResult
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Codec, Engine, EngineOptions, IndexDefinition, Isolation, TableDefinition};
+    use crate::{Engine, EngineOptions, IndexDefinition, Isolation, TableDefinition};
     use crate::{IndexNumber, RowEntry};
     use std::sync::Arc;
     use teak_base::{FileId, Operation, WriteId};
@@ -372,13 +372,7 @@ mod tests {
                 break;
             }
         }
-        let index = IndexDefinition {
-            label: "PRIMARY".into(),
-            codec: Codec::Lz4,
-            page_bytes: 0,
-            exact_lookups: true,
-            value_fixed_bytes: 0,
-        };
+        let index = IndexDefinition::of_rows();
         let definition = TableDefinition {
             name: "./db/t".into(),
             indexes: vec![index],

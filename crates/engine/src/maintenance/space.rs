@@ -412,7 +412,6 @@ mod tests {
     use crate::definition::{IndexDefinition, TableDefinition};
     use crate::engine::Engine;
     use crate::options::EngineOptions;
-    use teak_base::Codec;
     use teak_disk::MemoryDisk;
 
     /// An engine with written tables.
@@ -426,13 +425,7 @@ mod tests {
         for number in 0..count {
             let definition = TableDefinition {
                 name: format!("./db/t{number}"),
-                indexes: vec![IndexDefinition {
-                    label: "PRIMARY".into(),
-                    codec: Codec::Lz4,
-                    page_bytes: 0,
-                    exact_lookups: true,
-                    value_fixed_bytes: 0,
-                }],
+                indexes: vec![IndexDefinition::of_rows()],
                 metadata: Vec::new(),
             };
             engine.create_table(&definition).unwrap();

@@ -239,6 +239,18 @@ fn writers_do_not_wait_forever_for_flushes_without_space() {
     engine.close().unwrap();
 }
 
+/// Checks that the value of a counter survives a crash when the log has been written, for which the
+/// disk has space again.
+fn check_counter_after_crash(disk: &FaultDisk, engine: Engine, table: TableHandle, expected: u64) {
+    disk.set_capacity(None);
+    engine.flush_log().unwrap();
+    drop(table);
+    engine.abandon();
+    let engine = open(&Arc::new(disk.crash(1)));
+    let table = engine.open_table(TABLE).unwrap();
+    assert_eq!(table.counter(0).unwrap(), expected);
+}
+
 #[test]
 fn counters_refused_by_a_full_disk_are_logged_later() {
     let disk = Arc::new(FaultDisk::new(1));
@@ -258,13 +270,7 @@ fn counters_refused_by_a_full_disk_are_logged_later() {
     let value = table.counter(0).unwrap() + 1;
     table.advance_counter(0, value).unwrap();
     let _ = engine.flush_log();
-    disk.set_capacity(None);
-    engine.flush_log().unwrap();
-    drop(table);
-    engine.abandon();
-    let engine = open(&Arc::new(disk.crash(1)));
-    let table = engine.open_table(TABLE).unwrap();
-    assert_eq!(table.counter(0).unwrap(), value);
+    check_counter_after_crash(&disk, engine, table, value);
 }
 
 #[test]
@@ -294,13 +300,7 @@ fn a_counter_whose_record_is_refused_keeps_its_value() {
     }
     assert_eq!(refused, 2);
     let kept = table.counter(0).unwrap();
-    disk.set_capacity(None);
-    engine.flush_log().unwrap();
-    drop(table);
-    engine.abandon();
-    let engine = open(&Arc::new(disk.crash(1)));
-    let table = engine.open_table(TABLE).unwrap();
-    assert_eq!(table.counter(0).unwrap(), kept);
+    check_counter_after_crash(&disk, engine, table, kept);
 }
 
 #[test]

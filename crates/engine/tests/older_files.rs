@@ -89,6 +89,40 @@ fn with_rows(disk: &Arc<FaultDisk>) -> (Engine, TableHandle) {
     (engine, table)
 }
 
+/// A disk with an older copy of a file of a table.
+struct OlderCopy {
+    disk: Arc<FaultDisk>,
+    path: PathBuf,
+    /// The copy, with 20 rows.
+    older: Vec<u8>,
+    /// What it replaced: with the log, 50 rows.
+    newer: Vec<u8>,
+}
+
+/// Replaces a file by an older copy, after the engine was closed or has crashed.
+fn older_copy(part: &str, is_closed: bool) -> OlderCopy {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_rows(&disk);
+    let path = path_of(&disk, part);
+    let older = read(&disk, &path);
+    fill(&engine, &table, 20, 40);
+    engine.checkpoint().unwrap();
+    fill(&engine, &table, 40, 50);
+    drop(table);
+    match is_closed {
+        true => engine.close().unwrap(),
+        false => engine.abandon(),
+    }
+    let newer = read(&disk, &path);
+    replace(&disk, &path, &older);
+    OlderCopy {
+        disk,
+        path,
+        older,
+        newer,
+    }
+}
+
 fn refused(engine: &Engine, path: &Path) -> EngineError {
     let error = engine.open_table(TABLE).map(|_| ()).unwrap_err();
     assert!(error.is_corrupt(), "{error}");
@@ -170,20 +204,12 @@ fn a_damaged_superblock_after_a_crash_does_not_lose_rows_unnoticed() {
 fn an_older_copy_of_a_file_is_refused_until_the_file_is_back() {
     for part in ["t.PRIMARY", "t.by_value"] {
         for is_closed in [true, false] {
-            let disk = Arc::new(FaultDisk::new(1));
-            let (engine, table) = with_rows(&disk);
-            let path = path_of(&disk, part);
-            let older = read(&disk, &path);
-            fill(&engine, &table, 20, 40);
-            engine.checkpoint().unwrap();
-            fill(&engine, &table, 40, 50);
-            drop(table);
-            match is_closed {
-                true => engine.close().unwrap(),
-                false => engine.abandon(),
-            }
-            let newer = read(&disk, &path);
-            replace(&disk, &path, &older);
+            let OlderCopy {
+                disk,
+                path,
+                older,
+                newer,
+            } = older_copy(part, is_closed);
             for _ in 0..2 {
                 let engine = open(&disk);
                 refused(&engine, &path);
@@ -318,19 +344,7 @@ fn an_older_state_is_used_while_the_log_contains_what_it_lacks() {
 fn a_refused_table_can_be_truncated_and_dropped() {
     for is_closed in [true, false] {
         for is_truncated in [true, false] {
-            let disk = Arc::new(FaultDisk::new(1));
-            let (engine, table) = with_rows(&disk);
-            let path = path_of(&disk, "t.PRIMARY");
-            let older = read(&disk, &path);
-            fill(&engine, &table, 20, 40);
-            engine.checkpoint().unwrap();
-            fill(&engine, &table, 40, 50);
-            drop(table);
-            match is_closed {
-                true => engine.close().unwrap(),
-                false => engine.abandon(),
-            }
-            replace(&disk, &path, &older);
+            let OlderCopy { disk, path, .. } = older_copy("t.PRIMARY", is_closed);
             let engine = open(&disk);
             refused(&engine, &path);
             match is_truncated {

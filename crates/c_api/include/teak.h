@@ -391,7 +391,8 @@ teak_status teak_table_open_lazily(teak_engine *engine, teak_slice name, teak_ta
 
 // Opens the files of a table if they are closed, so that damage is reported now. Fails like
 // teak_table_open(). `interrupt` may be NULL; it is called while retained log records are applied,
-// and ends the call with TEAK_INTERRUPTED when it returns true.
+// and while the call waits for threads that apply such records or open damaged tables. It ends the
+// call with TEAK_INTERRUPTED when it returns true.
 teak_status teak_table_open_files(teak_table *table,
                                   bool (*interrupt)(void *context),
                                   void *context);

@@ -146,7 +146,8 @@ pub unsafe extern "C" fn teak_table_open_lazily(
 
 /// Opens the files of a table if they are closed, so that damage is reported now. Fails like
 /// teak_table_open(). `interrupt` may be NULL; it is called while retained log records are applied,
-/// and ends the call with TEAK_INTERRUPTED when it returns true.
+/// and while the call waits for threads that apply such records or open damaged tables. It ends the
+/// call with TEAK_INTERRUPTED when it returns true.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_open_files(
     table: *mut teak_table,

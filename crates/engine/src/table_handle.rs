@@ -118,8 +118,8 @@ impl TableHandle {
         self.open_files_unless(&|| false)
     }
 
-    /// As [`TableHandle::open_files`]. Applying retained log records may take long: it stops when
-    /// `interrupted` returns true.
+    /// As [`TableHandle::open_files`]. Applying retained log records, or waiting for threads that do
+    /// so or open damaged tables, may take long: it stops when `interrupted` returns true.
     ///
     /// # Errors
     /// Also `Storage(Interrupted)`.

@@ -190,8 +190,9 @@ impl Engine {
     /// Opens a table that may be damaged. If [`Engine::open_table`] fails because of
     /// its files, the table is opened to be salvaged: only
     /// [`TableHandle::salvage`], [`TableHandle::verify`] and an alteration that
-    /// replaces all indexes can use the handle. Until this handle is dropped, the
-    /// table cannot be opened in another way.
+    /// replaces all indexes can use the handle. Until this handle is dropped, other calls of this
+    /// function and of [`Engine::open_table`] fail, and handles of
+    /// [`Engine::open_table_lazily`] can neither read nor write rows.
     ///
     /// # Errors
     /// `NoSuchTable`; `TableDamaged` when nothing can be read: the file of the
@@ -200,8 +201,8 @@ impl Engine {
         self.open_damaged_table_unless(name, &|| false)
     }
 
-    /// As [`Engine::open_damaged_table`]. Applying retained log records, or waiting for a thread
-    /// that does so, may take long: it stops when `interrupted` returns true.
+    /// As [`Engine::open_damaged_table`]. Applying retained log records, or waiting for threads that
+    /// do so or open damaged tables, may take long: it stops when `interrupted` returns true.
     ///
     /// # Errors
     /// Also `Storage(Interrupted)`.

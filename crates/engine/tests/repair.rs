@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use teak_disk::Disk;
 use teak_engine::{
-    AddedIndex, AlterationPlan, Engine, EngineError, EntryOrder, PlannedIndex, StorageError,
-    TableHandle,
+    AddedIndex, AlterationPlan, Engine, EngineError, EntryOrder, IndexNumber, PlannedIndex,
+    RowEntry, StorageError, TableHandle,
 };
 use teak_testing::{FaultDisk, FileFailure};
 
@@ -270,12 +270,23 @@ fn an_unreadable_table_can_only_be_salvaged() {
     let table = engine.open_damaged_table(TABLE).unwrap();
     assert!(table.is_unreadable());
     assert!(engine.open_table(TABLE).is_err());
+    assert!(engine.open_damaged_table(TABLE).is_err());
+    let other = engine.open_table_lazily(TABLE).unwrap();
     let mut transaction = begin(&engine);
-    assert!(insert(&mut transaction, &table, "x", "1").is_err());
-    let cursor = try_scan(&mut transaction, &table, 0, teak_engine::ReadMode::Snapshot);
-    assert!(cursor.is_err());
+    for handle in [&table, &other] {
+        assert!(insert(&mut transaction, handle, "x", "1").is_err());
+        let unchecked = RowEntry {
+            index: IndexNumber::ROWS,
+            unique: false,
+            key: b"x",
+            value: b"1",
+        };
+        assert!(transaction.insert(handle, &[unchecked]).is_err());
+        let cursor = try_scan(&mut transaction, handle, 0, teak_engine::ReadMode::Snapshot);
+        assert!(cursor.is_err_and(|error| error.is_corrupt()));
+    }
     transaction.rollback();
-    drop(table);
+    drop((table, other));
     // A damaged table can be truncated.
     engine.truncate_table(TABLE).unwrap();
     let table = engine.open_table(TABLE).unwrap();

@@ -37,11 +37,16 @@ unsafe impl Extensible for teak_salvage_report {
 // SAFETY: the first field is `struct_size`.
 unsafe impl Versioned for teak_salvage_report {}
 
-/// Opens a table that may be damaged. If teak_table_open() fails for it, the handle can only be used
-/// for teak_table_verify(), teak_table_salvage() and an alteration that replaces all indexes, and no
-/// other handle can be opened as long as it exists. TEAK_CORRUPT when nothing can be read: the file of
-/// the rows is missing or has no valid superblock. `interrupt` may be NULL; it is called while
-/// retained log records are applied, and ends the call with TEAK_INTERRUPTED when it returns true.
+/// Opens a table that may be damaged. If teak_table_open() fails because of its files, the handle can
+/// only be used for teak_table_verify(), teak_table_salvage() and an alteration that replaces all
+/// indexes. As long as this handle exists, teak_table_open() and other calls of this function fail
+/// with TEAK_CORRUPT; teak_table_open_lazily() succeeds, but opening a cursor with its handle fails
+/// with TEAK_CORRUPT, and writes fail.
+///
+/// TEAK_CORRUPT when nothing can be read: the file of the rows is missing or has no valid superblock.
+/// `interrupt` may be NULL; it is called while retained log records are applied, and while the call
+/// waits for threads that apply such records or open damaged tables. It ends the call with
+/// TEAK_INTERRUPTED when it returns true.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_open_damaged(
     engine: *mut teak_engine,

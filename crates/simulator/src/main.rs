@@ -72,6 +72,15 @@ fn options() -> Result<Options, String> {
     Ok(options)
 }
 
+/// How to run the simulation of a seed again.
+fn hint(seed: u64, threads: u8) -> String {
+    match threads {
+        0 => format!("replay it with: teak-simulate --seed {seed} --verbose"),
+        // The interleaving of the threads differs each time, and no trace is recorded.
+        _ => format!("run it again with: teak-simulate --seed {seed} --threads {threads}"),
+    }
+}
+
 fn main() -> ExitCode {
     let options = match options() {
         Ok(options) => options,
@@ -95,7 +104,7 @@ fn main() -> ExitCode {
             Ok(report) => total.add(&report),
             Err(failure) => {
                 eprintln!("{failure}");
-                eprintln!("replay it with: teak-simulate --seed {seed} --verbose");
+                eprintln!("{}", hint(seed, options.threads));
                 return ExitCode::FAILURE;
             }
         }
@@ -111,4 +120,15 @@ fn main() -> ExitCode {
     );
     println!("{} passed, 0 failed", options.count);
     ExitCode::SUCCESS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hint;
+
+    #[test]
+    fn the_hint_names_the_options_of_the_run() {
+        assert!(hint(7, 0).ends_with("teak-simulate --seed 7 --verbose"));
+        assert!(hint(7, 3).ends_with("teak-simulate --seed 7 --threads 3"));
+    }
 }

@@ -29,11 +29,8 @@ int main(int argc, char **argv) {
 
   teak_transaction *transaction;
   check(teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &transaction));
-  // `unique` makes the insertion of an existing key fail.
-  teak_row_entry pear = {
-      .unique = true, .key = teak_string("pear"), .value = teak_string("green")};
-  teak_row_entry plum = {
-      .unique = true, .key = teak_string("plum"), .value = teak_string("blue")};
+  teak_row_entry pear = {.key = teak_string("pear"), .value = teak_string("green")};
+  teak_row_entry plum = {.key = teak_string("plum"), .value = teak_string("blue")};
   check(teak_transaction_insert(transaction, table, &pear, 1, NULL));
   check(teak_transaction_insert(transaction, table, &plum, 1, NULL));
 

@@ -81,8 +81,7 @@ int main(int argc, char **argv) {
   const char *keys[] = {"a", "wrong", "b"};
   for (int n = 0; n < 3; n++) {
     if (n == 1) check(teak_transaction_savepoint(transaction, &savepoint));
-    const teak_row_entry entry = {
-        .unique = true, .key = teak_string(keys[n]), .value = teak_string("0")};
+    const teak_row_entry entry = {.key = teak_string(keys[n]), .value = teak_string("0")};
     check(teak_transaction_insert(transaction, table, &entry, 1, NULL));
     if (n == 1) check(teak_transaction_rollback_to_savepoint(transaction, savepoint));
   }

@@ -154,7 +154,7 @@ int RowWriter::insert(const uchar *record) {
   if (!new_keys_.encode(share, open_.row_id(), record) || row_.failed()) return open_.out_of_memory();
   entries_.resize(share.indexes());
   for (uint32_t index = 0; index < share.indexes(); index++)
-    entries_[index] = {index, new_keys_.is_unique(index), new_keys_.key(index), new_value(index)};
+    entries_[index] = {index, !new_keys_.is_unique(index), new_keys_.key(index), new_value(index)};
 
   const enum_duplicates duplicates = open_.thd()->lex->duplicates;
   Insertion insertion(*this, record);
@@ -198,7 +198,7 @@ void RowWriter::collect_changes(bool *same_entries) {
       if (same_entry && !writes_all) continue;
       *same_entries &= same_entry;
     }
-    changes_[change_count_++] = {index, new_keys_.is_unique(index), old_keys_.key(index), new_keys_.key(index),
+    changes_[change_count_++] = {index, !new_keys_.is_unique(index), old_keys_.key(index), new_keys_.key(index),
                                  new_value(index)};
   }
 }
@@ -209,7 +209,7 @@ int RowWriter::remove(const uchar *record) {
   if (!old_keys_.encode(share, open_.row_id(), record)) return open_.out_of_memory();
   entries_.resize(share.indexes());
   for (uint32_t index = 0; index < share.indexes(); index++)
-    entries_[index] = {index, old_keys_.is_unique(index), old_keys_.key(index), UNBOUNDED};
+    entries_[index] = {index, false, old_keys_.key(index), UNBOUNDED};
   Removal removal(*this, record);
   return write(removal, false);
 }

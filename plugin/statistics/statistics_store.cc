@@ -74,15 +74,15 @@ class Row {
   teak_status write(const std::string &bytes) {
     const teak_slice value = {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()};
     if (found_) {
-      const teak_row_change change = {0, true, key(), key(), value};
+      const teak_row_change change = {0, false, key(), key(), value};
       return teak_transaction_update(transaction_, table_, &change, 1, nullptr);
     }
-    const teak_row_entry entry = {0, true, key(), value};
+    const teak_row_entry entry = {0, false, key(), value};
     return teak_transaction_insert(transaction_, table_, &entry, 1, nullptr);
   }
 
   teak_status remove() {
-    const teak_row_entry entry = {0, true, key(), {nullptr, 0}};
+    const teak_row_entry entry = {0, false, key(), {nullptr, 0}};
     return found_ ? teak_transaction_delete(transaction_, table_, &entry, 1) : TEAK_OK;
   }
 

@@ -41,11 +41,8 @@
 //
 //     teak_transaction *transaction;
 //     check(teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &transaction));
-//     // `unique` makes the insertion of an existing key fail.
-//     teak_row_entry pear = {
-//         .unique = true, .key = teak_string("pear"), .value = teak_string("green")};
-//     teak_row_entry plum = {
-//         .unique = true, .key = teak_string("plum"), .value = teak_string("blue")};
+//     teak_row_entry pear = {.key = teak_string("pear"), .value = teak_string("green")};
+//     teak_row_entry plum = {.key = teak_string("plum"), .value = teak_string("blue")};
 //     check(teak_transaction_insert(transaction, table, &pear, 1, NULL));
 //     check(teak_transaction_insert(transaction, table, &plum, 1, NULL));
 //
@@ -576,9 +573,12 @@ bool teak_transaction_has_writes(const teak_transaction *transaction);
 typedef struct teak_row_entry {
   // Number of the index.
   uint32_t index;
-  // true: a live entry with the same key makes the call fail with TEAK_DUPLICATE_KEY. false: the
-  // key is not checked, and such an entry is replaced. Ignored by teak_transaction_delete().
-  bool unique;
+  // false: a live entry with the same key makes the call fail with TEAK_DUPLICATE_KEY, and a
+  // transaction that has written or locked the key is waited for. true: the key is not checked.
+  // This is faster, for keys that no other row has: in an index that is not unique, and of rows
+  // with generated keys. An existing entry with the key would be replaced. Ignored by
+  // teak_transaction_delete().
+  bool unchecked;
   // The key, at most TEAK_KEY_BYTES_MAX bytes.
   teak_slice key;
   // The value. Ignored by teak_transaction_delete().
@@ -599,9 +599,8 @@ typedef struct teak_duplicate {
 typedef struct teak_row_change {
   // Number of the index.
   uint32_t index;
-  // true: a live entry with the new key, if that differs from the old one, makes the call fail
-  // with TEAK_DUPLICATE_KEY.
-  bool unique;
+  // As in teak_row_entry, for the new key if that differs from the old one.
+  bool unchecked;
   // The entry to remove; data NULL: none.
   teak_slice old_key;
   // The entry to write; data NULL: none.

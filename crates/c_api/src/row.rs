@@ -19,9 +19,12 @@ const _: () = assert!(TEAK_KEY_BYTES_MAX == ::teak_engine::KEY_BYTES_MAX);
 pub struct teak_row_entry {
     /// Number of the index.
     pub index: u32,
-    /// true: a live entry with the same key makes the call fail with TEAK_DUPLICATE_KEY. false: the
-    /// key is not checked, and such an entry is replaced. Ignored by teak_transaction_delete().
-    pub unique: bool,
+    /// false: a live entry with the same key makes the call fail with TEAK_DUPLICATE_KEY, and a
+    /// transaction that has written or locked the key is waited for. true: the key is not checked.
+    /// This is faster, for keys that no other row has: in an index that is not unique, and of rows
+    /// with generated keys. An existing entry with the key would be replaced. Ignored by
+    /// teak_transaction_delete().
+    pub unchecked: bool,
     /// The key, at most TEAK_KEY_BYTES_MAX bytes.
     pub key: teak_slice,
     /// The value. Ignored by teak_transaction_delete().
@@ -34,9 +37,8 @@ pub struct teak_row_entry {
 pub struct teak_row_change {
     /// Number of the index.
     pub index: u32,
-    /// true: a live entry with the new key, if that differs from the old one, makes the call fail
-    /// with TEAK_DUPLICATE_KEY.
-    pub unique: bool,
+    /// As in teak_row_entry, for the new key if that differs from the old one.
+    pub unchecked: bool,
     /// The entry to remove; data NULL: none.
     pub old_key: teak_slice,
     /// The entry to write; data NULL: none.
@@ -116,7 +118,7 @@ fn entry<'a>(given: &teak_row_entry) -> Result<RowEntry<'a>, Failure> {
     let (key, value) = unsafe { (given.key.bytes()?, given.value.bytes()?) };
     Ok(RowEntry {
         index: IndexNumber(given.index),
-        unique: given.unique,
+        unique: !given.unchecked,
         key,
         value,
     })
@@ -127,7 +129,7 @@ fn change<'a>(given: &teak_row_change) -> Result<RowChange<'a>, Failure> {
     unsafe {
         Ok(RowChange {
             index: IndexNumber(given.index),
-            unique: given.unique,
+            unique: !given.unchecked,
             old_key: given.old_key.optional()?,
             new_key: given.new_key.optional()?,
             new_value: given.new_value.bytes()?,

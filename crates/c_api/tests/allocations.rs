@@ -71,7 +71,7 @@ fn sparing(what: &str, mut each: impl FnMut(u32)) {
 fn entries(key: &[u8; 8]) -> [teak_row_entry; 3] {
     [0, 1, 2].map(|index| teak_row_entry {
         index,
-        unique: index < 2,
+        unchecked: index == 2,
         key: slice(key),
         value: slice(b"a value of some length"),
     })

@@ -31,12 +31,12 @@ static teak_transaction *begin(teak_engine *engine, teak_isolation isolation) {
 }
 
 static teak_status put(teak_transaction *t, teak_table *table, const char *key, const char *value) {
-  teak_row_entry entry = { 0, true, text(key), text(value) };
+  teak_row_entry entry = { 0, false, text(key), text(value) };
   return teak_transaction_insert(t, table, &entry, 1, NULL);
 }
 
 static teak_status change(teak_transaction *t, teak_table *table, const char *key, const char *value) {
-  teak_row_change changed = { 0, true, text(key), text(key), text(value) };
+  teak_row_change changed = { 0, false, text(key), text(key), text(value) };
   return teak_transaction_update(t, table, &changed, 1, NULL);
 }
 
@@ -117,7 +117,7 @@ static void seeks(teak_engine *engine) {
   /* The other half remains in the memtable, with the delete of a row that is on disk. */
   t = begin(engine, TEAK_REPEATABLE_READ);
   for (int n = 1; n < KEYS_COUNT; n += 2) OK(put(t, table, KEYS[n], KEYS[n]));
-  teak_row_entry gone = { 0, true, text("aa"), NONE };
+  teak_row_entry gone = { 0, false, text("aa"), NONE };
   OK(teak_transaction_delete(t, table, &gone, 1));
   OK(teak_transaction_commit(t));
   all_seeks(engine, table, TEAK_LOCK_NONE);
@@ -240,6 +240,27 @@ static void versions(teak_engine *engine, const char *directory) {
   }
 }
 
+/* ---- a struct of zeros checks the key ---- */
+
+static void checked_keys(teak_engine *engine) {
+  teak_table *table = make_table(engine, "./db/checked", 1, 1);
+  teak_transaction *t = begin(engine, TEAK_REPEATABLE_READ);
+  teak_row_entry entry = { .key = text("k"), .value = text("first") };
+  OK(teak_transaction_insert(t, table, &entry, 1, NULL));
+  entry.value = text("second");
+  CHECK(teak_transaction_insert(t, table, &entry, 1, NULL) == TEAK_DUPLICATE_KEY);
+  CHECK(reads(t, table, "k", "first"));
+  OK(put(t, table, "other", "v"));
+  const teak_row_change change = { .old_key = text("other"), .new_key = text("k"), .new_value = text("v") };
+  CHECK(teak_transaction_update(t, table, &change, 1, NULL) == TEAK_DUPLICATE_KEY);
+  CHECK(reads(t, table, "k", "first") && reads(t, table, "other", "v"));
+  entry.unchecked = true;
+  OK(teak_transaction_insert(t, table, &entry, 1, NULL));
+  CHECK(reads(t, table, "k", "second"));
+  OK(teak_transaction_rollback(t));
+  teak_table_close(table);
+}
+
 /* ---- rows with more entries than are converted on the stack ---- */
 
 enum { WIDE = 12 };
@@ -249,7 +270,7 @@ static teak_status put_wide(teak_transaction *t, teak_table *table, const char *
   teak_row_entry entries[WIDE];
   for (uint32_t n = 0; n < WIDE; n++) {
     entries[n].index = n;
-    entries[n].unique = n == 0 || n == WIDE - 1;
+    entries[n].unchecked = n != 0 && n != WIDE - 1;
     entries[n].key = text(n == WIDE - 1 ? last : key);
     entries[n].value = text("v");
   }
@@ -281,7 +302,7 @@ static void wide_rows(teak_engine *engine) {
   for (uint32_t n = 0; n < WIDE; n++) CHECK(entries_of(t, table, n) == 1);
   teak_row_change changes[WIDE];
   for (uint32_t n = 0; n < WIDE; n++) {
-    teak_row_change one = { n, n == 0, n == WIDE - 1 ? NONE : text("one"), n == WIDE - 1 ? NONE : text("eins"), text("w") };
+    teak_row_change one = { n, n != 0, n == WIDE - 1 ? NONE : text("one"), n == WIDE - 1 ? NONE : text("eins"), text("w") };
     changes[n] = one;
   }
   OK(teak_transaction_update(t, table, changes, WIDE, NULL));
@@ -312,8 +333,8 @@ static void wrong_slices(teak_engine *engine) {
   uint64_t entries = 0;
   bool exists = false;
   OK(put(t, table, "k", "v"));
-  teak_row_entry good = { 0, true, text("n"), text("v") };
-  teak_row_entry row_of_two[2] = { good, { 1, false, broken, NONE } };
+  teak_row_entry good = { 0, false, text("n"), text("v") };
+  teak_row_entry row_of_two[2] = { good, { 1, true, broken, NONE } };
   REFUSED(teak_transaction_insert(t, table, row_of_two, 2, NULL));
   row_of_two[1].key = endless;
   REFUSED(teak_transaction_insert(t, table, row_of_two, 2, NULL));
@@ -322,10 +343,10 @@ static void wrong_slices(teak_engine *engine) {
   CHECK(teak_transaction_insert(t, table, row_of_two, 2, NULL) == TEAK_NO_SUCH_INDEX);
   REFUSED(teak_transaction_insert(t, table, &good, 0, NULL));
   REFUSED(teak_transaction_insert(t, table, &good, SIZE_MAX / 2, NULL));
-  teak_row_change changed = { 0, true, text("k"), text("k"), broken };
+  teak_row_change changed = { 0, false, text("k"), text("k"), broken };
   REFUSED(teak_transaction_update(t, table, &changed, 1, NULL));
   REFUSED(teak_transaction_update(t, table, &changed, 0, NULL));
-  teak_row_entry gone = { 0, true, broken, NONE };
+  teak_row_entry gone = { 0, false, broken, NONE };
   REFUSED(teak_transaction_delete(t, table, &gone, 1));
   REFUSED(teak_transaction_delete(t, table, &gone, 0));
   OK(teak_cursor_open(t, table, 0, TEAK_LOCK_NONE, &cursor));
@@ -352,7 +373,7 @@ static void wrong_slices(teak_engine *engine) {
   size_t size = 64 << 20;
   uint8_t *large = calloc(size, 1);
   CHECK(large != NULL);
-  teak_row_entry heavy = { 0, true, { large, size }, NONE };
+  teak_row_entry heavy = { 0, false, { large, size }, NONE };
   CHECK(teak_transaction_insert(t, table, &heavy, 1, NULL) == TEAK_TOO_LARGE);
   heavy.key = text("heavy");
   heavy.value.data = large;
@@ -423,7 +444,7 @@ static void isolation(teak_engine *engine) {
   OK(teak_transaction_commit(committed));
   /* A row deleted since the snapshot is not found; with snapshot isolation that is a conflict. */
   for (int refuses = 0; refuses < 2; refuses++) {
-    const teak_row_entry gone = { 0, true, text("d"), NONE };
+    const teak_row_entry gone = { 0, false, text("d"), NONE };
     writer = begin(engine, TEAK_REPEATABLE_READ);
     OK(put(writer, table, "d", "old"));
     OK(teak_transaction_commit(writer));
@@ -670,6 +691,7 @@ int main(int argc, char **argv) {
   open_once(argv[1]);
   versions(engine, argv[1]);
   seeks(engine);
+  checked_keys(engine);
   wide_rows(engine);
   wrong_slices(engine);
   short_buffers(engine);

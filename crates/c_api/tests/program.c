@@ -24,8 +24,8 @@ static void create(teak_engine *engine) {
 
 static teak_status insert(teak_transaction *t, teak_table *table, const char *key, const char *name,
                           const char *group, teak_duplicate *duplicate) {
-  teak_row_entry entries[3] = { { 0, true, text(key), text(name) }, { 1, true, text(name), text(key) },
-                            { 2, false, text(group), NONE } };
+  teak_row_entry entries[3] = { { 0, false, text(key), text(name) }, { 1, false, text(name), text(key) },
+                            { 2, true, text(group), NONE } };
   return teak_transaction_insert(t, table, entries, 3, duplicate);
 }
 
@@ -107,12 +107,12 @@ static void rows(teak_engine *engine, teak_table *table) {
   OK(teak_cursor_unlock(waiting));
   teak_cursor_close(waiting);
   OK(teak_transaction_rollback(other));
-  teak_row_change changes[3] = { { 0, true, text("k3"), text("k7"), text("cyd") },
-                             { 1, true, text("cid"), text("cyd"), text("k7") },
-                             { 2, false, text("b3"), NONE, NONE } };
+  teak_row_change changes[3] = { { 0, false, text("k3"), text("k7"), text("cyd") },
+                             { 1, false, text("cid"), text("cyd"), text("k7") },
+                             { 2, true, text("b3"), NONE, NONE } };
   OK(teak_transaction_update(t, table, changes, 3, &duplicate));
   OK(teak_cursor_get(cursor, text("k1"), &row));
-  teak_row_entry gone[3] = { { 0, true, text("k1"), NONE }, { 1, true, text("ann"), NONE }, { 2, false, text("a1"), NONE } };
+  teak_row_entry gone[3] = { { 0, false, text("k1"), NONE }, { 1, false, text("ann"), NONE }, { 2, true, text("a1"), NONE } };
   OK(teak_transaction_delete(t, table, gone, 3));
   CHECK(teak_transaction_delete(t, table, gone, 3) == TEAK_NOT_FOUND);
   CHECK(teak_transaction_lock_absent(t, table, 1, text("bob")) == TEAK_DUPLICATE_KEY);
@@ -316,8 +316,8 @@ static void alter(teak_engine *engine, teak_table *table) {
   CHECK(teak_table_drop(engine, text("./db/people")) == TEAK_INVALID_ARGUMENT);
   OK(teak_alteration_get_index(alteration, 0, &number));
   CHECK(number == 3);
-  teak_row_entry written[4] = { { 0, true, text("k8"), text("hal") }, { 1, true, text("hal"), text("k8") },
-                            { 2, false, text("h8"), NONE }, { number, false, text("l8"), NONE } };
+  teak_row_entry written[4] = { { 0, false, text("k8"), text("hal") }, { 1, false, text("hal"), text("k8") },
+                            { 2, true, text("h8"), NONE }, { number, true, text("l8"), NONE } };
   teak_transaction *t = NULL;
   OK(teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &t));
   OK(teak_transaction_insert(t, table, written, 4, NULL));

@@ -3,6 +3,7 @@
 - `Server` starts, kills and stops a private MariaDB server (`server.py`; `scripts/server.sh` is its command line).
 - `Connection` is a session with one statement at a time (`connection.py`), on top of the protocol client (`wire.py`).
 - `Bank` is a load of the crash, replication, soak and dump tests (`bank.py`).
+- `TimeLimit` kills the servers of a test that does not end (`time_limit.py`).
 - `finish` prints a summary of a test program (`report.py`).
 """
 
@@ -10,5 +11,7 @@ from .connection import Connection, SqlError, create_tables
 from .places import BUILD, ROOT
 from .report import finish
 from .server import Server, free_port, wait_for_background_writes
+from .time_limit import TimeLimit
 
-__all__ = ["BUILD", "ROOT", "Connection", "Server", "SqlError", "create_tables", "finish", "free_port", "wait_for_background_writes"]
+__all__ = ["BUILD", "ROOT", "Connection", "Server", "SqlError", "TimeLimit", "create_tables", "finish", "free_port",
+           "wait_for_background_writes"]

@@ -10,7 +10,7 @@
    committed or rolled back as the front server has decided (mysql.spider_xa). Afterwards no money and no
    acknowledged transfer may be lost.
 
-Each of these counts as one test.
+Each of these counts as one test. One that does not end within the time limit has failed.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import threading
 import time
 from pathlib import Path
 
-from tests.harness import BUILD, Server, SqlError, finish, free_port
+from tests.harness import BUILD, Server, SqlError, TimeLimit, finish, free_port
 
 DATABASE = "shards"
 ACCOUNTS, BALANCE = 60, 1000
@@ -112,8 +112,9 @@ def statements(rng):
 
 
 def both_ways(cluster, rng, seconds):
-    """Runs statements on the sharded and on the plain tables, and compares the answers. Returns (statements, rows read,
-    faults)."""
+    """Creates the cluster, runs statements on the sharded and on the plain tables, and compares the answers. Returns the faults and
+    a text."""
+    cluster.create()
     faults, ran, rows = [], 0, 0
     until = time.monotonic() + seconds
     with cluster.front.connect(DATABASE) as shards, cluster.backends[0].connect("plain") as plain:
@@ -194,6 +195,18 @@ class Mover(threading.Thread):
             connection.close()
 
 
+def end(movers, stop):
+    """Stops the movers; returns their faults."""
+    stop.set()
+    faults = []
+    for mover in movers:
+        mover.join(60)
+        if mover.is_alive():
+            faults.append("a transfer hangs")
+        faults += mover.faults
+    return faults
+
+
 # Errors of Spider, the network layer and the client library if a backend cannot be reached or stops during a statement.
 AWAY = (1429, 12701, 1158, 1159, 1160, 1161, 2002, 2003, 2006, 2013)
 
@@ -249,11 +262,7 @@ def transfers(cluster, rng, seconds):
     for mover in movers:
         mover.start()
     time.sleep(seconds)
-    stop.set()
-    faults = []
-    for mover in movers:
-        mover.join(60)
-        faults += mover.faults
+    faults = end(movers, stop)
     acknowledged = [number for mover in movers for number in mover.acknowledged]
     faults += check_transfers(cluster, acknowledged, [])
     if not acknowledged:
@@ -327,12 +336,8 @@ def kills(cluster, rng, number):
         victim.kill()
         victim.start()
         time.sleep(rng.uniform(0.1, 0.5))
-        stop.set()
+        faults += end(movers, stop)
         for mover in movers:
-            mover.join(60)
-            if mover.is_alive():
-                faults.append("a transfer hangs")
-            faults += mover.faults
             acknowledged += mover.acknowledged
             doubtful += mover.doubtful
         for verb, count in decide(cluster).items():
@@ -349,20 +354,22 @@ def main():
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--seconds", type=float, default=4, help="seconds of each load")
     arguments.add_argument("--kills", type=int, default=3)
+    arguments.add_argument("--time-limit", type=float, default=600, help="seconds, of each scenario")
     arguments.add_argument("--directory", default=str(BUILD / "spider-test"))
     options = arguments.parse_args()
     subprocess.run([str(Path(__file__).parent / "plugin.sh")], check=True)
     cluster, rng = Cluster(options.directory), random.Random(options.seed)
     passed = failed = 0
-    cluster.create()
     for name, check in (("shards", lambda: both_ways(cluster, rng, options.seconds)),
                         ("transfers", lambda: transfers(cluster, rng, options.seconds)),
                         ("prepared", lambda: prepared_and_killed(cluster, rng)),
                         ("kills", lambda: kills(cluster, rng, options.kills))):
-        try:
-            faults, text = check()
-        except (SqlError, RuntimeError) as error:
-            faults, text = [str(error)], ""
+        with TimeLimit(options.time_limit, cluster.servers()) as limit:
+            try:
+                faults, text = check()
+            except (SqlError, RuntimeError) as error:
+                faults, text = [str(error)], ""
+        faults = limit.faults + faults
         if faults:
             failed += 1
             print(f"{name}: FAILED (seed {options.seed}) {text}")

@@ -22,7 +22,7 @@ from tests.harness import BUILD, Server, SqlError, create_tables, finish
 from tests.harness.bank import Bank
 
 from . import sessions
-from .bounds import Watch, bounds
+from .bounds import Watch, bounds, index_files
 from .latency import Histogram
 
 # Columns of samples.csv from the server's status variables.
@@ -116,11 +116,12 @@ class Soak:
         with self.server.connect() as connection:
             status = {name.decode(): int(value) for name, value in connection.run(
                 "SHOW GLOBAL STATUS WHERE Variable_name IN (" + ",".join(f"'{name}'" for name in VARIABLES) + ")")}
+            listed = index_files(connection.run("SHOW ENGINE TEAK STATUS")[0][2].decode())
         missing = set(VARIABLES) - set(status)
         if missing:
             raise RuntimeError(f"The server has no status variable {', '.join(sorted(missing))}.")
         self.samples += 1
-        return {"second": second, "statements": statements, "status": status,
+        return {"second": second, "statements": statements, "status": status, "index_files": listed,
                 "p50_ms": histogram.quantile(0.5) * 1000, "p99_ms": histogram.quantile(0.99) * 1000,
                 "p999_ms": histogram.quantile(0.999) * 1000, "longest_ms": histogram.longest * 1000,
                 "log_bytes": sum(size(path) for path in (self.directory / "server/data").glob("teak.log.*")),
@@ -165,6 +166,7 @@ class Soak:
         if self.server.pid():
             self.check_tables()
         self.faults += watch.faults
+        self.faults += [f"{bound.name}: nothing was measured" for bound in watch.bounds if bound.name not in watch.worst]
         return watch
 
     def pause_before_kill(self):
@@ -209,8 +211,8 @@ def size(path):
 
 def report(soak, watch):
     print(f"\n{'quantity':24} {'max':>12} {'bound then':>12} {'unit':4}  share  second")
-    for name, (share, measured, limit, unit, second) in watch.worst.items():
-        print(f"{name:24} {measured:12,.0f} {limit:12,.0f} {unit:4}  {share:5.2f}  {second}{'  (not checked)' if name in watch.report_only else ''}")
+    for name, (share, measured, limit, unit, second, subject) in watch.worst.items():
+        print(f"{name:24} {measured:12,.0f} {limit:12,.0f} {unit:4}  {share:5.2f}  {second:6}  {subject}{'  (not checked)' if name in watch.report_only else ''}")
     every = soak.all
     print(f"\n{soak.statements:,} statements; {every.total():,} of sessions without lock waits: p50 {every.quantile(0.5) * 1000:.2f} ms, p99 {every.quantile(0.99) * 1000:.2f} ms, "
           f"p99.9 {every.quantile(0.999) * 1000:.2f} ms, longest {every.longest * 1000:.0f} ms")

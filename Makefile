@@ -44,7 +44,7 @@ SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
 .PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-memory bench-tpch sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
-help: ## list these commands
+help: ## list these commands; VARIABLE=value is a default, BEFORE= another build of the plugin to compare with
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
 
@@ -97,39 +97,39 @@ install: ## install the C library: headers, libteak.so, libteak.a, teak.pc (PREF
 demo: build ## load real data into Teak and InnoDB, compare, and leave the server running
 	@python3 -m demo.demo
 
-bench: build ## SQL benchmarks, Teak against InnoDB (ROWS=, REPEAT=, ENGINES=, WORKLOADS=)
+bench: build ## SQL benchmarks, Teak against InnoDB (ROWS=2000000 REPEAT=3 ENGINES= WORKLOADS= BEFORE=)
 	@cargo build --quiet --release -p teak-bench
 	@python3 -m bench.sql.run $(if $(ROWS),--rows=$(ROWS)) $(if $(REPEAT),--repeat=$(REPEAT)) \
 		$(if $(ENGINES),--engines=$(ENGINES)) $(if $(WORKLOADS),--workloads=$(WORKLOADS)) $(if $(BEFORE),--before=$(BEFORE))
 
-sysbench: build ## sysbench's OLTP tests (ENGINES=InnoDB,Teak,RocksDB THREADS=2,8 REPEAT=3)
+sysbench: build ## sysbench's OLTP tests (ROWS=500000 ENGINES=InnoDB,Teak THREADS=2,8 REPEAT=3 BEFORE=)
 	@python3 -m bench.sql.sysbench $(if $(ROWS),--rows=$(ROWS)) $(if $(REPEAT),--repeat=$(REPEAT)) \
 		$(if $(ENGINES),--engines=$(ENGINES)) $(if $(THREADS),--threads=$(THREADS)) $(if $(BEFORE),--before=$(BEFORE))
 
-group-commit: build ## single-row inserts of 16 clients with a synced binary log (REPEAT=3)
+group-commit: build ## single-row inserts of 16 clients with a synced binary log (REPEAT=3 ENGINES=)
 	@python3 -m bench.sql.sysbench --tests=oltp_insert --threads=16 --server-option=--log-bin=binlog --server-option=--sync-binlog=1 \
 		--server-option=--server-id=1 $(if $(REPEAT),--repeat=$(REPEAT)) $(if $(ENGINES),--engines=$(ENGINES))
 
-bench-rollback: build ## time the rollback of ROWS=1000000 updated rows, against InnoDB
+bench-rollback: build ## time the rollback of ROWS=1000000 updated rows, against InnoDB (ENGINES=)
 	@python3 -m bench.sql.rollback $(if $(ROWS),--rows=$(ROWS)) $(if $(ENGINES),--engines=$(ENGINES))
 
-bench-tables: build ## time INFORMATION_SCHEMA.TABLES with TABLES=10000 tables, against InnoDB
+bench-tables: build ## time INFORMATION_SCHEMA.TABLES with TABLES=10000 tables, against InnoDB (ENGINES=)
 	@python3 -m bench.sql.tables $(if $(TABLES),--tables=$(TABLES)) $(if $(ENGINES),--engines=$(ENGINES))
 
-bench-checkpoint: build ## write the changes of 3 indexes of TABLES=5000 tables during insertions, against InnoDB
+bench-checkpoint: build ## write the changes of 3 indexes of TABLES=5000 tables during insertions, against InnoDB (ENGINES=, BEFORE=)
 	@python3 -m bench.sql.checkpoint $(if $(TABLES),--tables=$(TABLES)) $(if $(ENGINES),--engines=$(ENGINES)) $(if $(BEFORE),--before=$(BEFORE))
 
-bench-recovery: build ## time the start after kill -9 with LOG=0.25,1 GiB of log, against InnoDB
+bench-recovery: build ## time the start after kill -9 with LOG=0.25,1 GiB of log, against InnoDB (ENGINES=, BEFORE=)
 	@python3 -m bench.sql.recovery $(if $(LOG),--log=$(LOG)) $(if $(ENGINES),--engines=$(ENGINES)) $(if $(BEFORE),--before=$(BEFORE))
 
-bench-space: build ## file sizes after four loads of ROWS=2000000 rows, and Teak's ratio to live bytes, against InnoDB
+bench-space: build ## file sizes after four loads of ROWS=2000000 rows, and Teak's ratio to live bytes, against InnoDB (ENGINES=)
 	@cargo build --quiet --release -p teak-bench
 	@python3 -m bench.sql.space $(if $(ROWS),--rows=$(ROWS)) $(if $(ENGINES),--engines=$(ENGINES))
 
-bench-memory: build ## resident memory under five loads, compared with BLACKHOLE (CASES=writers,load SCALE=1)
+bench-memory: build ## resident memory under five loads, compared with BLACKHOLE (CASES= SCALE=1)
 	@python3 -m bench.sql.memory $(if $(CASES),--cases=$(CASES)) $(if $(SCALE),--scale=$(SCALE))
 
-bench-tpch: build ## TPC-H: loads, sizes, 22 queries cold and warm, plans, against InnoDB (SCALE=0.3 REPEAT=3 ENGINES=)
+bench-tpch: build ## TPC-H: loads, sizes, 22 queries cold and warm, against InnoDB (SCALE=0.3 REPEAT=3 ENGINES= QUERIES= BEFORE=)
 	@python3 -m bench.sql.tpch $(if $(SCALE),--scale=$(SCALE)) $(if $(REPEAT),--repeat=$(REPEAT)) $(if $(ENGINES),--engines=$(ENGINES)) \
 		$(if $(QUERIES),--queries=$(QUERIES)) $(if $(BEFORE),--before=$(BEFORE))
 
@@ -157,7 +157,7 @@ mtr: build ## run the SQL test suite `teak` in MariaDB's test runner (TESTS=, RE
 suites: build ## run the server's own suites on InnoDB and Teak; hours (SUITES=, TESTS=)
 	@python3 -m tests.server_suites.run $(foreach suite,$(SUITES),--suite $(suite)) $(TESTS)
 
-clients: build ## run stock clients and tools on Teak and InnoDB (CLIENTS="jdbc rust")
+clients: build ## run stock clients and tools on Teak and InnoDB (CLIENTS= some of them)
 	@python3 -m tests.clients.run $(CLIENTS)
 
 kill-test: build ## kill -9 the server KILLS=20 times under writers (SEED=, ENGINE=)
@@ -184,7 +184,7 @@ spider: build ## Spider over two servers with Teak: shards, XA, kills (SEED=)
 compare: build ## compare STATEMENTS=100000 random statements with InnoDB (SEED=, WORLD=)
 	@python3 -m tests.sql.run --statements=$(STATEMENTS) $(if $(SEED),--seed=$(SEED)) $(if $(WORLD),--world=$(WORLD))
 
-soak: build ## mixed load for MINUTES=120 with kills: no bound may be crossed (STALL=200 ms, SEED=)
+soak: build ## mixed load for MINUTES=120 with kills: no bound may be crossed (STALL= maximum ms of a statement, SEED=)
 	@python3 -m tests.soak.run --minutes=$(or $(MINUTES),120) $(if $(STALL),--stall=$(STALL)) $(if $(SEED),--seed=$(SEED))
 
 simulate: ## run the crash simulator on SEEDS=1000 seeds (FIRST=)
@@ -213,8 +213,9 @@ lint: ## check formatting, clippy, licences, module cycles, sizes and wording
 tidy:
 	@python3 -m scripts.tidy
 
-clean: ## remove what was built, except the downloaded MariaDB source
+clean: ## remove what was built and the results of runs, except downloads and the demo's server
 	@printf -- '-- removing the plugin, the cargo target directories and the results of runs\n'
 	@rm -rf $(BUILD)/plugin-* $(BUILD)/asan $(BUILD)/ha_teak.so $(BUILD)/bench $(BUILD)/mtr-var $(BUILD)/mtr-root $(BUILD)/suites \
-		$(BUILD)/plugins* $(BUILD)/target-* $(BUILD)/clients
+		$(BUILD)/plugins* $(BUILD)/target-* $(BUILD)/clients $(BUILD)/mtr-var-asan $(BUILD)/test $(BUILD)/run $(BUILD)/kill-test \
+		$(BUILD)/replication $(BUILD)/spider-test $(BUILD)/isolation $(BUILD)/soak
 	@cargo clean --quiet

@@ -33,6 +33,7 @@ AWAY = ("Error reading packet from server", "Slave I/O: error reconnecting", "Sl
 
 def compare_sides(pair, databases, allowed=(), timeout=120):
     """Waits for the replica to catch up and compares; returns (tables, rows, faults)."""
+    pair.mark()
     wanted = pair.catch_up(timeout)
     with pair.primary.connect() as left, pair.replica.connect() as right:
         tables, rows, faults = compare(left, right, databases)

@@ -9,7 +9,7 @@ import re
 import time
 from pathlib import Path
 
-from tests.harness import Server, free_port
+from tests.harness import Server, create_tables, free_port
 
 USER = "replica"
 POSITION_TABLE = "gtid_slave_pos_TEAK"
@@ -41,6 +41,7 @@ class Pair:
         with self.primary.connect() as connection:
             connection.run(f"CREATE USER {USER}@'127.0.0.1' IDENTIFIED BY 'replica'")
             connection.run(f"GRANT REPLICATION SLAVE ON *.* TO {USER}@'127.0.0.1'")
+            create_tables(connection, "position", {"mark": "n INT"})
         with self.replica.connect() as connection:
             connection.run(f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={self.primary.port}, MASTER_USER='{USER}', "
                            "MASTER_PASSWORD='replica', MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1")
@@ -63,6 +64,11 @@ class Pair:
         """The current position of the primary's binary log."""
         with self.primary.connect() as connection:
             return connection.value("SELECT @@gtid_binlog_pos")
+
+    def mark(self):
+        """Commits a transaction that writes a Teak table: the replica stores the position after it in its Teak table of positions."""
+        with self.primary.connect("position") as connection:
+            connection.run("INSERT INTO mark VALUES (1)")
 
     def catch_up(self, timeout=120):
         """Waits until the replica has applied all that the primary has logged; returns the position."""
@@ -152,23 +158,29 @@ def _columns(connection, table, index):
 
 
 def position_faults(replica, wanted):
-    """Checks that the replica has a Teak table of positions, and that the newest stored position is `wanted`."""
-    faults = []
+    """Checks, after `Pair.mark`, that the replica's Teak table of positions has the position `wanted`, and that no other table has a newer
+    one. The server writes positions after transactions without Teak tables to the others."""
     engine = replica.value(f"SELECT engine FROM information_schema.tables WHERE table_schema = 'mysql' "
                            f"AND table_name = '{POSITION_TABLE}'")
     if engine != "TEAK":
         return [f"mysql.{POSITION_TABLE} is not a table of Teak but {engine}"]
-    newest = {}
-    for table in tables_of(replica, "mysql"):
-        if table.startswith("gtid_slave_pos"):
-            for domain, sub_id, server, number in replica.run(
-                    f"SELECT domain_id, sub_id, server_id, seq_no FROM mysql.`{table}`"):
-                entry = (int(sub_id), f"{int(domain)}-{int(server)}-{int(number)}", table)
-                newest[int(domain)] = max(newest.get(int(domain), entry), entry)
+    newest = newest_positions(replica, POSITION_TABLE)
     position = ",".join(newest[domain][1] for domain in sorted(newest))
-    if position != wanted:
-        faults.append(f"the tables of positions say {position}, the primary's binary log {wanted}")
+    faults = [] if position == wanted else [f"mysql.{POSITION_TABLE} says {position}, the primary's binary log {wanted}"]
+    for table in tables_of(replica, "mysql"):
+        if table.startswith("gtid_slave_pos") and table != POSITION_TABLE:
+            faults += [f"mysql.{table} has the newer position {entry[1]}" for domain, entry in newest_positions(replica, table).items()
+                       if entry > newest.get(domain, (0,))]
     return faults
+
+
+def newest_positions(replica, table):
+    """The newest entry of each replication domain in a table of positions: (number of the entry, position)."""
+    newest = {}
+    for domain, sub_id, server, number in replica.run(f"SELECT domain_id, sub_id, server_id, seq_no FROM mysql.`{table}`"):
+        entry = (int(sub_id), f"{int(domain)}-{int(server)}-{int(number)}")
+        newest[int(domain)] = max(newest.get(int(domain), entry), entry)
+    return newest
 
 
 def log_faults(server, words):

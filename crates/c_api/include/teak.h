@@ -373,6 +373,10 @@ typedef struct teak_index_statistics {
   teak_codec codec;
   // Number of tombstones on disk.
   uint64_t tombstones;
+  // Bytes of its decoded blocks in memory; 0 while the table's files are closed.
+  uint64_t cached_bytes;
+  // Limit of the page cache, which all indexes share, in bytes.
+  uint64_t cache_bytes_limit;
 } teak_index_statistics;
 
 // Creates a table. Durable on return, as are dropping, renaming and truncating a table.

@@ -29,6 +29,10 @@ pub struct teak_index_statistics {
     pub codec: teak_codec_number,
     /// Number of tombstones on disk.
     pub tombstones: u64,
+    /// Bytes of its decoded blocks in memory; 0 while the table's files are closed.
+    pub cached_bytes: u64,
+    /// Limit of the page cache, which all indexes share, in bytes.
+    pub cache_bytes_limit: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -60,6 +64,8 @@ pub unsafe extern "C" fn teak_index_get_statistics(
             runs: u32::try_from(found.runs).unwrap_or(u32::MAX),
             codec: number_of(found.codec),
             tombstones: found.tombstones,
+            cached_bytes: found.cached_bytes,
+            cache_bytes_limit: found.cache_bytes_limit,
         };
         // SAFETY: the contract of `boundary`.
         unsafe { write_versioned(statistics, &translated, "statistics") }

@@ -28,6 +28,10 @@ pub struct IndexStatistics {
     pub tombstones: u64,
     /// The codec of bottom runs.
     pub codec: Codec,
+    /// Bytes of its decoded blocks in memory; 0 while the files are closed.
+    pub cached_bytes: u64,
+    /// Limit of the page cache, which all indexes share, in bytes.
+    pub cache_bytes_limit: u64,
 }
 
 /// # Inspection
@@ -52,6 +56,8 @@ impl TableHandle {
                     runs: sizes.runs,
                     tombstones: sizes.tombstones,
                     codec,
+                    cached_bytes: 0,
+                    cache_bytes_limit: self.core.files.cache.capacity_bytes(),
                 });
             }
         };
@@ -65,6 +71,8 @@ impl TableHandle {
             runs: tree.runs,
             tombstones: tree.deletes + tree.range_tombstones,
             codec: index.tree.options().codec,
+            cached_bytes: index.tree.cached_bytes(),
+            cache_bytes_limit: index.tree.cache_bytes_limit(),
         })
     }
 

@@ -156,6 +156,12 @@ impl PageCache {
             .store(value_bytes_max, Ordering::Relaxed);
     }
 
+    /// Limit of the bytes held.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.blocks.capacity()
+    }
+
     /// Returns counts and sizes.
     #[must_use]
     pub fn statistics(&self) -> CacheStatistics {

@@ -5,7 +5,7 @@
 //! (the clock algorithm). Roots, nodes that no checkpoint has written yet, and nodes in use remain.
 //! Because these may exceed the share, a part of it is left to evictable nodes.
 
-use crate::block_memory::{BlockCharge, BlockMemory, BlockUse};
+use crate::block_memory::{BlockCharge, BlockMemory};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -176,7 +176,7 @@ impl NodeCharge {
         memory.loaded.fetch_add(1, Ordering::Relaxed);
         Self {
             memory: Arc::clone(memory),
-            bytes: BlockCharge::new(&memory.in_memory, BlockUse::Node, bytes),
+            bytes: BlockCharge::of_node(&memory.in_memory, bytes),
         }
     }
 

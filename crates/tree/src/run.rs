@@ -20,7 +20,7 @@ pub use read_pattern::ReadPattern;
 pub(crate) use relocate::RelocateOptions;
 pub use writer::{FinishedRun, RunWriter, RunWriterOptions, SeparateOptions};
 
-use crate::block_memory::{BlockCharge, BlockUse};
+use crate::block_memory::{BlockCharge, FileBlocks};
 use crate::cache::Cached;
 use crate::key_search::{is_same_key, key_order};
 use crate::page::PAGE_LAYOUT_ROW;
@@ -38,6 +38,8 @@ pub struct Run {
     file: BlockFile,
     cache: Arc<PageCache>,
     description: RunDescription,
+    /// Counts the run's blocks in memory.
+    blocks: FileBlocks,
     charge: BlockCharge,
 }
 
@@ -52,7 +54,8 @@ impl Run {
         let bytes = description.memory_bytes() + size_of::<Self>() + NODE_BYTES;
         Self {
             file: file.clone(),
-            charge: BlockCharge::new(cache.blocks_in_memory(), BlockUse::Node, bytes),
+            blocks: cache.blocks_in_memory().of_file(file.file_id()),
+            charge: BlockCharge::of_node(cache.blocks_in_memory(), bytes),
             cache: Arc::clone(cache),
             description,
         }
@@ -261,7 +264,7 @@ impl Run {
     }
 
     fn charge_block(&self, bytes: usize) -> BlockCharge {
-        BlockCharge::new(self.cache.blocks_in_memory(), BlockUse::Block, bytes)
+        BlockCharge::of_block(&self.blocks, bytes)
     }
 
     fn corrupt(&self, address: BlockAddress, reason: &str) -> StorageError {

@@ -71,6 +71,19 @@ impl Tree {
         self.file.file_bytes()
     }
 
+    /// Bytes of the file's blocks in memory, decoded: in the cache, or used by cursors.
+    #[must_use]
+    pub fn cached_bytes(&self) -> u64 {
+        let memory = self.cache.blocks_in_memory();
+        memory.file_bytes(self.file.file_id())
+    }
+
+    /// Limit of the cache that the tree shares with others, in bytes.
+    #[must_use]
+    pub fn cache_bytes_limit(&self) -> u64 {
+        self.cache.capacity_bytes()
+    }
+
     /// Shape, sizes and counts.
     #[must_use]
     pub fn statistics(&self) -> TreeStatistics {

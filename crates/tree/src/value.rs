@@ -9,7 +9,7 @@
 //! either copies its reference into the output, or frees the value when its result is installed.
 //! See `flush/separate.rs`.
 
-use crate::block_memory::{BlockCharge, BlockMemory, BlockUse};
+use crate::block_memory::BlockCharge;
 use std::sync::Arc;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::checksum::checksum;
@@ -111,9 +111,10 @@ pub struct SeparateValue {
 }
 
 impl SeparateValue {
-    pub(crate) fn new(bytes: Vec<u8>, memory: &Arc<BlockMemory>) -> Self {
+    /// `charge`: counts the capacity of `bytes`.
+    pub(crate) fn new(bytes: Vec<u8>, charge: BlockCharge) -> Self {
         Self {
-            _charge: BlockCharge::new(memory, BlockUse::Block, bytes.capacity()),
+            _charge: charge,
             bytes,
         }
     }

@@ -53,8 +53,8 @@ impl Run {
         {
             return Err(self.corrupt(address, "an entry refers to another value"));
         }
-        let memory = self.cache.blocks_in_memory();
-        Ok(Arc::new(SeparateValue::new(value, memory)))
+        let charge = self.charge_block(value.capacity());
+        Ok(Arc::new(SeparateValue::new(value, charge)))
     }
 
     /// Appends the references of the entries from key `lower` to before `upper`. Reads the index,

@@ -525,7 +525,10 @@ ha_rows ha_teak::multi_range_read_info_const(uint key, RANGE_SEQ_IF *ranges, voi
   // A locking read must lock rows in index order, so this disables the multi-range read that sorts by rowid.
   if (locks_.locking()) *mode |= HA_MRR_USE_DEFAULT_IMPL;
   *mode |= multi_range_mode();
-  return multi_range_.dsmrr_info_const(key, ranges, parameter, count, buffer_bytes, mode, cost);
+  const ha_rows rows = multi_range_.dsmrr_info_const(key, ranges, parameter, count, buffer_bytes, mode, cost);
+  // The server took the cost of a row for the cost of a block of entries, which keyread_time() contains.
+  cost->idx_avg_io_cost = 1.0;
+  return rows;
 }
 
 ha_rows ha_teak::multi_range_read_info(uint key, uint ranges, uint keys, uint key_parts, uint *buffer_bytes, uint *mode,
@@ -543,14 +546,6 @@ int ha_teak::multi_range_read_explain_info(uint mode, char *text, size_t bytes) 
 
 /* Twice the known number of rows, plus a margin for rows added since. */
 ha_rows ha_teak::estimate_rows_upper_bound() { return stats.records * 2 + EXTRA_RECORDS; }
-
-double ha_teak::scan_time() { return std::max(1.0, std::ceil(statistics_.pages())); }
-
-double ha_teak::read_time(uint index, uint ranges, ha_rows rows) {
-  if (index != table_share->primary_key) return handler::read_time(index, ranges, rows);
-  const double fraction = stats.records == 0 ? 1.0 : static_cast<double>(rows) / static_cast<double>(stats.records);
-  return ranges + std::min(fraction, 1.0) * statistics_.pages();
-}
 
 /* ---- administration ---- */
 

@@ -13,6 +13,7 @@
      RowFetcher          from an entry of an index to the server's record; pushed conditions and filters
      Scan                scans of an index or of the table, lookups by key
      RowWriter           INSERT, UPDATE, DELETE
+     Costs               costs of reads for the optimiser
      AutoIncrement       values of AUTO_INCREMENT columns
      TableStatistics     sizes and estimates for the optimiser and INFORMATION_SCHEMA
      create.h, check.h   CREATE TABLE, CHECK TABLE
@@ -26,6 +27,7 @@
 #include "base/server_version.h"
 
 #include "handler/auto_increment.h"
+#include "handler/costs.h"
 #include "handler/lock_policy.h"
 #include "handler/row_fetcher.h"
 #include "handler/row_position.h"
@@ -51,7 +53,7 @@ class ha_teak final : public handler {
   uint max_supported_key_part_length() const override { return 3072; }
   const char *index_type(uint) override { return "BTREE"; }
   enum row_type get_row_type() const override { return ROW_TYPE_DYNAMIC; }
-  const key_map *keys_to_use_for_scanning() override { return &key_map_full; }
+  const key_map *keys_to_use_for_scanning() override { return costs_.keys_to_scan(); }
   uint8 table_cache_type() override { return HA_CACHE_TBL_ASKTRANSACT; }
   my_bool register_query_cache_table(THD *thd, const char *path, uint path_bytes, qc_engine_callback *callback,
                                      ulonglong *data) override;
@@ -136,13 +138,20 @@ class ha_teak final : public handler {
   int multi_range_read_explain_info(uint mode, char *text, size_t bytes) override;
 
   /* ---- statistics ---- */
-  int info(uint what) override { return statistics_.refresh(what); }
+  int info(uint what) override {
+    if (what & HA_STATUS_VARIABLE) costs_.begin_statement();
+    return statistics_.refresh(what);
+  }
   ha_rows records_in_range(uint key, const key_range *min, const key_range *max, page_range *) override {
     return statistics_.rows_in_range(key, min, max);
   }
   ha_rows estimate_rows_upper_bound() override;
-  double scan_time() override;
-  double read_time(uint index, uint ranges, ha_rows rows) override;
+  double scan_time() override { return costs_.scan(); }
+  double read_time(uint index, uint ranges, ha_rows rows) override { return costs_.read(index, ranges, rows); }
+  double keyread_time(uint index, uint ranges, ha_rows rows) override {
+    return handler::keyread_time(index, ranges, rows) + costs_.entries_not_in_memory(index, rows);
+  }
+  double avg_io_cost() override { return Costs::lookup(); }
 
   /* ---- administration ---- */
   int check(THD *thd, HA_CHECK_OPT *options) override;
@@ -165,6 +174,7 @@ class ha_teak final : public handler {
   RowWriter writer_{open_, locks_, positions_};
   AutoIncrement auto_increment_{open_, locks_};
   TableStatistics statistics_{open_};
+  Costs costs_{open_};
   DsMrr_impl multi_range_;  // the server's implementation of multi-range reads
 };
 

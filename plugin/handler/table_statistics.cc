@@ -41,11 +41,11 @@ int TableStatistics::refresh_size(uint what) {
   stats.deleted = index.tombstones;
   // A small table may be only in memory and in the log.
   stats.data_file_length = index.disk_bytes + index.memtable_bytes;
-  raw_bytes_ = index.raw_bytes + index.memtable_bytes;
+  const uint64_t raw_bytes = index.raw_bytes + index.memtable_bytes;
   // The count is an estimate: only a table scan may conclude that the table is empty.
   if (stats.records == 0 && !(what & (HA_STATUS_TIME | HA_STATUS_OPEN))) stats.records = 1;
   stats.mean_rec_length =
-      stats.records == 0 ? 0 : static_cast<ulong>(std::max(index.disk_bytes, raw_bytes_) / stats.records);
+      stats.records == 0 ? 0 : static_cast<ulong>(std::max(index.disk_bytes, raw_bytes) / stats.records);
   return what & (HA_STATUS_TIME | HA_STATUS_VARIABLE_EXTRA) ? refresh_index_sizes() : 0;
 }
 

@@ -26,9 +26,6 @@ class TableStatistics {
   /* handler::info(): fills handler::stats. `what`: HA_STATUS_ flags. */
   int refresh(uint what);
   ha_rows rows_in_range(uint key, const key_range *min, const key_range *max) const;
-  /* Uncompressed size of the row index in pages of the cost model. Uncompressed, because decompression has a cost,
-     too. */
-  double pages() const { return static_cast<double>(raw_bytes_) / COST_PAGE_BYTES; }
 
  private:
   int refresh_size(uint what);
@@ -37,7 +34,6 @@ class TableStatistics {
   int refresh_auto_increment();
 
   OpenTable &open_;
-  uint64_t raw_bytes_ = 0;  // of the row index, before compression
 };
 
 }  // namespace teak

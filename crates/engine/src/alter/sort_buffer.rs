@@ -1,23 +1,29 @@
 //! A sort buffer: entries in memory that are sorted together.
 
+use teak_base::bytes::{Put, Take};
+
 /// Location of one entry in the buffer.
 #[derive(Clone, Copy)]
 struct Item {
-    /// The first eight bytes of the key, which decide most comparisons.
+    /// The prefix of the key, which decides most comparisons.
     prefix: u64,
     offset: u32,
-    key_bytes: u32,
-    value_bytes: u32,
 }
 
 /// The bytes of entries, and the order of the entries.
 #[derive(Default)]
 pub(crate) struct SortBuffer {
+    /// The key and the value of each entry, each after its length.
     bytes: Vec<u8>,
     items: Vec<Item>,
 }
 
-fn prefix_of(key: &[u8]) -> u64 {
+/// The first eight bytes of a key, with zeros after a shorter key. Keys with different prefixes are
+/// in the order of their prefixes.
+pub(super) fn prefix_of(key: &[u8]) -> u64 {
+    if let Some(first) = key.first_chunk() {
+        return u64::from_be_bytes(*first);
+    }
     let mut prefix = [0; 8];
     for (to, from) in prefix.iter_mut().zip(key) {
         *to = *from;
@@ -45,34 +51,22 @@ impl SortBuffer {
         self.items.is_empty()
     }
 
-    /// Frees memory that no entry uses.
-    pub(crate) fn shrink(&mut self) {
-        self.bytes.shrink_to_fit();
-        self.items.shrink_to_fit();
-    }
-
     /// Removes all entries. Keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.items.clear();
     }
 
-    /// Adds an entry. `false` when its offset or a length does not fit in 32 bits.
+    /// Adds an entry. `false` when its offset does not fit in 32 bits.
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> bool {
-        let (Ok(offset), Ok(key_bytes), Ok(value_bytes)) = (
-            u32::try_from(self.bytes.len()),
-            u32::try_from(key.len()),
-            u32::try_from(value.len()),
-        ) else {
+        let Ok(offset) = u32::try_from(self.bytes.len()) else {
             return false;
         };
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value);
+        self.bytes.put_bytes(key);
+        self.bytes.put_bytes(value);
         self.items.push(Item {
             prefix: prefix_of(key),
             offset,
-            key_bytes,
-            value_bytes,
         });
         true
     }
@@ -81,7 +75,7 @@ impl SortBuffer {
         let bytes = &self.bytes;
         self.items.sort_unstable_by(|one, other| {
             let by_prefix = one.prefix.cmp(&other.prefix);
-            by_prefix.then_with(|| key_of(bytes, one).cmp(key_of(bytes, other)))
+            by_prefix.then_with(|| entry_at(bytes, one).0.cmp(entry_at(bytes, other).0))
         });
     }
 
@@ -89,15 +83,13 @@ impl SortBuffer {
     /// after it.
     pub(crate) fn entry(&self, position: usize) -> Option<(&[u8], &[u8])> {
         let item = self.items.get(position)?;
-        let start = item.offset as usize + item.key_bytes as usize;
-        let value = self.bytes.get(start..start + item.value_bytes as usize)?;
-        Some((key_of(&self.bytes, item), value))
+        Some(entry_at(&self.bytes, item))
     }
 }
 
-fn key_of<'a>(bytes: &'a [u8], item: &Item) -> &'a [u8] {
-    let start = item.offset as usize;
-    bytes
-        .get(start..start + item.key_bytes as usize)
-        .unwrap_or_default()
+/// The key and the value of an entry.
+fn entry_at<'a>(bytes: &'a [u8], item: &Item) -> (&'a [u8], &'a [u8]) {
+    let mut take = Take::new(bytes.get(item.offset as usize..).unwrap_or_default());
+    let mut field = || take.bytes().unwrap_or_default();
+    (field(), field())
 }

@@ -9,7 +9,7 @@
 //!    merge some of them into one. Then merge the spill files and the remaining
 //!    buffers in one pass.
 
-use super::sort_buffer::SortBuffer;
+use super::sort_buffer::{SortBuffer, prefix_of};
 use super::spill::{Spill, SpillReader, SpillWriter};
 use crate::error::{EngineError, EngineResult};
 use std::cmp::Ordering;
@@ -18,6 +18,7 @@ use std::collections::binary_heap::PeekMut;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
+use teak_base::StorageResult;
 use teak_disk::Disk;
 use teak_transactions::WaitError;
 
@@ -55,6 +56,9 @@ pub(crate) struct Sorter {
     active: SortBuffer,
     sorted: Vec<SortBuffer>,
     sorted_bytes: usize,
+    /// Empty buffers with the memory of buffers whose entries are in a spill file: the first use of
+    /// memory costs a page fault for each page.
+    empty: Vec<SortBuffer>,
     spills: Vec<Spill>,
     entries: u64,
 }
@@ -68,6 +72,7 @@ impl Sorter {
             active: SortBuffer::default(),
             sorted: Vec::new(),
             sorted_bytes: 0,
+            empty: Vec::new(),
             spills: Vec::new(),
             entries: 0,
         }
@@ -97,24 +102,29 @@ impl Sorter {
     }
 
     fn end_buffer(&mut self, interrupted: &Interrupted) -> EngineResult<()> {
-        let next = SortBuffer::as_large_as(&self.active);
+        let unused = self.empty.pop();
+        let next = unused.unwrap_or_else(|| SortBuffer::as_large_as(&self.active));
         let mut buffer = std::mem::replace(&mut self.active, next);
         buffer.sort();
-        buffer.shrink();
         self.sorted_bytes += buffer.memory();
         self.sorted.push(buffer);
         if self.sorted_bytes > self.budget / 2 {
             let buffers = std::mem::take(&mut self.sorted);
             self.sorted_bytes = 0;
             let sources = buffers.into_iter().map(Source::memory).collect();
-            let spill = self.spill(sources, interrupted)?;
+            let (spill, empty) = self.spill(sources, interrupted)?;
             self.spills.push(spill);
+            self.empty = empty;
         }
         Ok(())
     }
 
-    /// Merges sources into a spill file.
-    fn spill(&self, sources: Vec<Source>, interrupted: &Interrupted) -> EngineResult<Spill> {
+    /// Merges sources into a spill file. Also returns the buffers of the sources, empty.
+    fn spill(
+        &self,
+        sources: Vec<Source>,
+        interrupted: &Interrupted,
+    ) -> EngineResult<(Spill, Vec<SortBuffer>)> {
         let number = self.directory.next.fetch_add(1, AtomicOrdering::Relaxed);
         let mut writer = SpillWriter::create(&self.directory.disk, &self.directory.path, number)?;
         let mut merge = Merge::new(sources)?;
@@ -122,7 +132,7 @@ impl Sorter {
             writer.push(key, value)?;
             merge.advance()?;
         }
-        Ok(writer.finish()?)
+        Ok((writer.finish()?, merge.empty))
     }
 
     /// Ends the input. Returns all entries in the order of keys.
@@ -132,11 +142,12 @@ impl Sorter {
             let last = std::mem::take(&mut self.active);
             self.sorted.push(last);
         }
+        self.empty.clear();
         let spills_max = (self.budget / 2 / SPILL_READ_BYTES).clamp(SPILLS_MIN, SPILLS_MAX);
         while self.spills.len() > spills_max {
             let first: Vec<Spill> = self.spills.drain(..spills_max).collect();
             let sources = first.into_iter().map(Source::spill).collect();
-            let merged = self.spill(sources, interrupted)?;
+            let (merged, _) = self.spill(sources, interrupted)?;
             self.spills.push(merged);
         }
         let spilled = self.spills.into_iter().map(Source::spill);
@@ -145,49 +156,58 @@ impl Sorter {
     }
 }
 
+/// Sorted entries, and a position in them.
 enum Source {
-    Memory { buffer: SortBuffer, next: usize },
+    Memory { buffer: SortBuffer, position: usize },
     Spill(SpillReader),
 }
 
 impl Source {
     fn memory(buffer: SortBuffer) -> Self {
-        Self::Memory { buffer, next: 0 }
+        let position = 0;
+        Self::Memory { buffer, position }
     }
 
     fn spill(spill: Spill) -> Self {
         Self::Spill(SpillReader::new(spill))
     }
 
-    /// Copies the next entry. `false` at the end.
-    fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> EngineResult<bool> {
+    /// The current entry. `None` at the end, and before the first `advance` of a spill file.
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
         match self {
-            Self::Memory { buffer, next } => {
-                let Some((found_key, found_value)) = buffer.entry(*next) else {
-                    return Ok(false);
-                };
-                *next += 1;
-                key.clear();
-                key.extend_from_slice(found_key);
-                value.clear();
-                value.extend_from_slice(found_value);
-                Ok(true)
-            }
-            Self::Spill(reader) => Ok(reader.next(key, value)?),
+            Self::Memory { buffer, position } => buffer.entry(*position),
+            Self::Spill(reader) => reader.entry(),
         }
+    }
+
+    fn advance(&mut self) -> StorageResult<()> {
+        match self {
+            Self::Memory { position, .. } => *position += 1,
+            Self::Spill(reader) => reader.advance()?,
+        }
+        Ok(())
     }
 }
 
-/// A source and its next entry. The order is reversed: the smallest key is the maximum of the heap.
+/// A source that is not at its end. The order is reversed: the source with the smallest key is the
+/// maximum of the heap.
 struct Head {
-    key: Vec<u8>,
-    value: Vec<u8>,
+    /// The prefix of the current key, which decides most comparisons.
+    prefix: u64,
     source: Box<Source>,
+}
+
+impl Head {
+    /// `None` when the source is at its end.
+    fn new(source: Box<Source>) -> Option<Self> {
+        let prefix = prefix_of(source.entry()?.0);
+        Some(Self { prefix, source })
+    }
 }
 
 impl PartialEq for Head {
     fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
+        self.cmp(other).is_eq()
     }
 }
 
@@ -201,13 +221,19 @@ impl PartialOrd for Head {
 
 impl Ord for Head {
     fn cmp(&self, other: &Self) -> Ordering {
-        other.key.cmp(&self.key)
+        let by_prefix = other.prefix.cmp(&self.prefix);
+        by_prefix.then_with(|| {
+            let (one, two) = (self.source.entry(), other.source.entry());
+            two.map(|(key, _)| key).cmp(&one.map(|(key, _)| key))
+        })
     }
 }
 
 /// The entries of several sources in the order of keys.
 pub(crate) struct Merge {
     heads: BinaryHeap<Head>,
+    /// The buffers of the sources at their ends, without entries.
+    empty: Vec<SortBuffer>,
     /// Number of calls of `entry`, which checks for an interrupt at some of them.
     calls: u64,
 }
@@ -216,16 +242,16 @@ impl Merge {
     fn new(sources: Vec<Source>) -> EngineResult<Self> {
         let mut heads = BinaryHeap::with_capacity(sources.len());
         for mut source in sources {
-            let (mut key, mut value) = (Vec::new(), Vec::new());
-            if source.next(&mut key, &mut value)? {
-                heads.push(Head {
-                    key,
-                    value,
-                    source: Box::new(source),
-                });
+            if let Source::Spill(reader) = &mut source {
+                reader.advance()?;
             }
+            heads.extend(Head::new(Box::new(source)));
         }
-        Ok(Self { heads, calls: 0 })
+        Ok(Self {
+            heads,
+            empty: Vec::new(),
+            calls: 0,
+        })
     }
 
     /// The current entry. `None` at the end.
@@ -237,17 +263,20 @@ impl Merge {
         if self.calls.is_multiple_of(INTERRUPT_CHECK_ENTRIES) && interrupted() {
             return Err(WaitError::Interrupted.into());
         }
-        let head = self.heads.peek();
-        Ok(head.map(|head| (head.key.as_slice(), head.value.as_slice())))
+        Ok(self.heads.peek().and_then(|head| head.source.entry()))
     }
 
     /// Moves to the next entry.
     pub(crate) fn advance(&mut self) -> EngineResult<()> {
-        if let Some(mut top) = self.heads.peek_mut() {
-            let head = &mut *top;
-            if !head.source.next(&mut head.key, &mut head.value)? {
-                PeekMut::pop(top);
-            }
+        let Some(mut top) = self.heads.peek_mut() else {
+            return Ok(());
+        };
+        top.source.advance()?;
+        if let Some((key, _)) = top.source.entry() {
+            top.prefix = prefix_of(key);
+        } else if let Source::Memory { mut buffer, .. } = *PeekMut::pop(top).source {
+            buffer.clear();
+            self.empty.push(buffer);
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! codec (u8), a checksum (u64), and the payload, which contains whole entries.
 
 use crate::name::SPILL_PREFIX;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::bytes::{Malformed, Put, Take};
@@ -104,36 +105,49 @@ pub(crate) struct SpillReader {
     spill: Spill,
     next_block: u64,
     block: Vec<u8>,
+    /// Where the entry after the current one begins in the block.
     offset: usize,
+    /// Where the key and the value of the current entry are in the block.
+    entry: Option<(Range<usize>, Range<usize>)>,
 }
 
 impl SpillReader {
+    /// A reader before the first entry.
     pub(crate) fn new(spill: Spill) -> Self {
         Self {
             spill,
             next_block: 0,
             block: Vec::new(),
             offset: 0,
+            entry: None,
         }
     }
 
-    /// Copies the next entry. `false` at the end.
-    pub(crate) fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> StorageResult<bool> {
+    /// The current entry. `None` at the end, and before the first `advance`.
+    pub(crate) fn entry(&self) -> Option<(&[u8], &[u8])> {
+        let (key, value) = self.entry.clone()?;
+        Some((self.block.get(key)?, self.block.get(value)?))
+    }
+
+    /// Moves to the next entry.
+    pub(crate) fn advance(&mut self) -> StorageResult<()> {
+        self.entry = None;
         if self.offset >= self.block.len() && !self.read_block()? {
-            return Ok(false);
+            return Ok(());
         }
-        let rest = self.block.get(self.offset..).unwrap_or_default();
-        let mut take = Take::new(rest);
-        let mut entry = || Ok::<_, Malformed>((take.bytes()?, take.bytes()?));
-        let Ok((found_key, found_value)) = entry() else {
+        let (Ok(key), Ok(value)) = (self.field(), self.field()) else {
             return Err(self.corrupt("an entry is malformed"));
         };
-        key.clear();
-        key.extend_from_slice(found_key);
-        value.clear();
-        value.extend_from_slice(found_value);
+        self.entry = Some((key, value));
+        Ok(())
+    }
+
+    /// Where the field at the offset is. Moves the offset to its end.
+    fn field(&mut self) -> Result<Range<usize>, Malformed> {
+        let mut take = Take::new(self.block.get(self.offset..).unwrap_or_default());
+        let length = take.bytes()?.len();
         self.offset = self.block.len() - take.rest().len();
-        Ok(true)
+        Ok(self.offset - length..self.offset)
     }
 
     fn read_block(&mut self) -> StorageResult<bool> {

@@ -37,7 +37,7 @@ impl Default for Latches {
 impl Latches {
     fn stripe(&self, lock: LockId) -> usize {
         // Uses the high bits, because the low bits select buckets of the lock table.
-        usize::try_from(lock.0 >> 32).unwrap_or(0) % self.stripes.len()
+        usize::try_from(lock.hash() >> 32).unwrap_or(0) % self.stripes.len()
     }
 
     /// Latches one row.

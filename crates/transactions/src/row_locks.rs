@@ -85,7 +85,7 @@ impl Default for RowLocks {
 
 impl RowLocks {
     fn shard(&self, lock: LockId) -> &Shard {
-        let index = usize::try_from(lock.0 >> 48).unwrap_or(0) % SHARDS;
+        let index = usize::try_from(lock.hash() >> 48).unwrap_or(0) % SHARDS;
         match self.shards.get(index).or_else(|| self.shards.first()) {
             Some(shard) => shard,
             None => unreachable!("the table has shards"),

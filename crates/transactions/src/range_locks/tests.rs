@@ -105,9 +105,10 @@ fn row_ranges_block_later_locks_of_others_by_their_mode() {
         .unwrap();
     assert_eq!((&*union.low, &*union.high), (&b"b"[..], &b"h"[..]));
     assert_eq!(resized.after, locks.memory_bytes() as u64);
-    assert!(locks.blocks_queued(b"g", OTHER, LockMode::Shared, LockId(7)));
-    assert!(locks.blocks_queued(b"g", OTHER, LockMode::Shared, LockId(7)));
-    assert_eq!(locks.release_rows(ME).1, [LockId(7)]);
+    let waiting = LockId::new(FileId(1), b"g");
+    assert!(locks.blocks_queued(b"g", OTHER, LockMode::Shared, waiting));
+    assert!(locks.blocks_queued(b"g", OTHER, LockMode::Shared, waiting));
+    assert_eq!(locks.release_rows(ME).1, [waiting]);
     assert_eq!(locks.memory_bytes(), 0);
 }
 

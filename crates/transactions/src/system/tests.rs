@@ -13,6 +13,7 @@ use crate::range_locks::RangeLocks;
 use crate::row_name::RowName;
 use std::sync::mpsc;
 use std::time::Duration;
+use teak_base::checksum::hash_key_128;
 use teak_base::{FileId, WriteStatus};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -351,6 +352,38 @@ fn a_written_rows_lock_is_released_unless_a_savepoint_came_between() {
     assert_eq!(system.locks().count(), 1);
     system.abort(a);
     assert_eq!(system.locks().count(), 0);
+}
+
+/// A file in which the first half of the lock id of `key` is the same as in `like`.
+fn file_with_equal_hash(key: &[u8], like: (FileId, &[u8])) -> FileId {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let inverse = (0..6).fold(FACTOR, |inverse: u64, _| {
+        inverse.wrapping_mul(2u64.wrapping_sub(FACTOR.wrapping_mul(inverse)))
+    });
+    let (file, other) = like;
+    let mixed = hash_key_128(other).0 ^ file.0.wrapping_mul(FACTOR);
+    FileId((mixed ^ hash_key_128(key).0).wrapping_mul(inverse))
+}
+
+#[test]
+fn writing_a_row_does_not_release_another_one_with_half_of_the_hash() {
+    let system = system();
+    let index = index();
+    let locked = row(&index, "x");
+    let file = file_with_equal_hash(b"y", (index.file(), b"x"));
+    let other = Arc::new(RangeLocks::new(file));
+    let written = row(&other, "y");
+    assert_eq!(written.lock.hash(), locked.lock.hash());
+    let mut a = system.begin();
+    assert!(try_lock(&system, &mut a, locked, LockMode::Exclusive));
+    assert!(!a.holds_unwritten(written.lock, LockMode::Exclusive));
+    system.unlock_written(&mut a, written.lock);
+    assert_eq!(system.locks().count(), 1);
+    let mut b = system.begin();
+    assert!(!try_lock(&system, &mut b, locked, LockMode::Shared));
+    assert!(try_lock(&system, &mut b, written, LockMode::Exclusive));
+    system.abort(a);
+    system.abort(b);
 }
 
 #[test]

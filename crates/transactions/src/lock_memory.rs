@@ -7,8 +7,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct LockMemory {
     bytes_max: AtomicU64,
     range_bytes: AtomicU64,
-    /// When lock memory reaches this size, the largest lock holder is looked up
-    /// again.
+    /// When lock memory reaches this size, the largest lock holder is looked up again.
     next_check_bytes: AtomicU64,
 }
 
@@ -29,6 +28,7 @@ impl LockMemory {
 
     pub(crate) fn set_bytes_max(&self, bytes: u64) {
         self.bytes_max.store(bytes, Ordering::Relaxed);
+        self.next_check_bytes.store(0, Ordering::Relaxed);
     }
 
     /// The memory at which escalation begins.
@@ -57,15 +57,48 @@ impl LockMemory {
     }
 
     /// Whether to look up the largest lock holder now: lock memory has grown by 1/64 of the limit
-    /// since the last time, or is smaller than then.
+    /// since the last time or, if a call has seen less memory since then, from the least it has
+    /// seen. A smaller use alone is no reason, because transactions that end and others that begin
+    /// would cause a look-up at almost every request.
     pub(crate) fn is_check_due(&self, used: u64) -> bool {
-        let step = self.bytes_max() / 64;
         let next = self.next_check_bytes.load(Ordering::Relaxed);
-        if used < next && next <= used.saturating_add(step) {
+        let after_step = used.saturating_add(self.bytes_max() / 64);
+        if used < next {
+            if after_step < next {
+                self.next_check_bytes.store(after_step, Ordering::Relaxed);
+            }
             return false;
         }
-        let next = used.saturating_add(step);
-        self.next_check_bytes.store(next, Ordering::Relaxed);
+        self.next_check_bytes.store(after_step, Ordering::Relaxed);
         true
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(feature = "schedules"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_is_due_after_growth_and_not_after_a_shrink() {
+        let memory = LockMemory::default();
+        memory.set_bytes_max(6400);
+        assert!(memory.is_check_due(6000));
+        assert!(!memory.is_check_due(6099));
+        for used in [5900, 5950, 5850, 5800, 5899] {
+            assert!(!memory.is_check_due(used), "{used}");
+        }
+        assert!(memory.is_check_due(5900));
+        assert!(!memory.is_check_due(5999));
+        assert!(memory.is_check_due(6000));
+    }
+
+    #[test]
+    fn a_check_is_due_after_the_limit_was_lowered() {
+        let memory = LockMemory::default();
+        memory.set_bytes_max(6400);
+        assert!(memory.is_check_due(6000));
+        memory.set_bytes_max(640);
+        assert!(memory.is_check_due(600));
     }
 }

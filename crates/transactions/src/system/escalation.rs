@@ -4,9 +4,9 @@
 //! At each lock request:
 //! 1. Below seven eighths of the limit, nothing happens, except an escalation that step 2 of an
 //!    earlier request has requested.
-//! 2. Above, whenever lock memory has grown by 1/64 of the limit, or has shrunk, since the last
-//!    time, the transaction with the most lock memory is looked up. It escalates: immediately if it
-//!    is the requester, otherwise at its next lock request.
+//! 2. Above, whenever lock memory has grown by 1/64 of the limit, the transaction with the most lock
+//!    memory is looked up. It escalates: immediately if it is the requester, otherwise at its next
+//!    lock request.
 //! 3. At the limit, the requester escalates as well. If that frees too little,
 //!    the request is refused with `TooManyLocks`.
 //!

@@ -218,7 +218,14 @@ impl Leader<'_, '_, '_> {
             Err(WriteError::Full(error)) => (Ending::Full, Err(error)),
             Err(WriteError::Broken(error)) => {
                 let reason = error.to_string();
-                (Ending::Broken(LogFailure { path, reason }), Err(error))
+                let failure = LogFailure { path, reason };
+                // `NoSpace` is only returned while the log continues: a caller may then revoke its
+                // record and try again.
+                let error = match error.is_no_space() {
+                    true => failure.to_error(),
+                    false => error,
+                };
+                (Ending::Broken(failure), Err(error))
             }
         };
         self.release(ending);

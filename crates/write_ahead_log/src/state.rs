@@ -39,6 +39,15 @@ pub(crate) struct LogFailure {
     pub(crate) reason: String,
 }
 
+impl LogFailure {
+    pub(crate) fn to_error(&self) -> StorageError {
+        StorageError::Poisoned {
+            path: self.path.clone(),
+            first: self.reason.clone(),
+        }
+    }
+}
+
 impl State {
     pub(crate) fn new(first_lsn: u64, needed_from: u64, space: SpaceReservation) -> Self {
         Self {
@@ -77,10 +86,7 @@ impl State {
     pub(crate) fn check(&self) -> StorageResult<()> {
         match &self.failed {
             None => Ok(()),
-            Some(failure) => Err(StorageError::Poisoned {
-                path: failure.path.clone(),
-                first: failure.reason.clone(),
-            }),
+            Some(failure) => Err(failure.to_error()),
         }
     }
 }

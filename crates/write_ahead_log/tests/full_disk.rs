@@ -183,13 +183,34 @@ fn a_full_disk_during_a_sync_poisons_the_log() {
     let log = open(&shared, small());
     append_row(&log, 1);
     disk.fail_sync(0, teak_testing::SyncFailure::NoSpace);
-    assert!(is_full(&log.sync(log.end())));
-    assert!(matches!(
-        log.sync(log.end()),
-        Err(StorageError::Poisoned { .. })
-    ));
+    // Not `NoSpace`, after which the log would continue.
+    for _ in 0..2 {
+        assert!(matches!(
+            log.sync(log.end()),
+            Err(StorageError::Poisoned { .. })
+        ));
+    }
     assert!(matches!(
         try_append_row(&log, 2),
+        Err(StorageError::Poisoned { .. })
+    ));
+}
+
+/// The sync fails after the batch before the record was written, so the record is still in the
+/// pending buffer and could be revoked.
+#[test]
+fn a_record_is_not_reported_as_revoked_after_a_failed_sync() {
+    let (disk, shared) = disk();
+    let log = open(&shared, small());
+    append_row(&log, 1);
+    log.sync(log.end()).unwrap();
+    append_row(&log, 2);
+    disk.fail_write(0, WriteFailure::NoSpace);
+    assert!(is_full(&log.sync(log.end())));
+    let lsn = log.append(&DROP).unwrap();
+    disk.fail_sync(0, teak_testing::SyncFailure::NoSpace);
+    assert!(matches!(
+        log.sync_or_revoke(lsn),
         Err(StorageError::Poisoned { .. })
     ));
 }

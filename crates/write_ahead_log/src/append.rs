@@ -262,26 +262,25 @@ impl WriteAheadLog {
         self.end().0.saturating_sub(self.durable.load(Relaxed))
     }
 
-    /// Waits until an eighth of the pending buffer is filled,
-    /// [`WriteAheadLog::wake`] is called, the log fails or the timeout has
-    /// expired. Returns whether any record is not yet written to the file.
+    /// Waits until an eighth of the pending buffer is filled, the log fails or the timeout has
+    /// expired. [`WriteAheadLog::wake`] ends the wait, or the next one if there is none. Returns
+    /// whether any record is not yet written to the file.
     pub fn wait_for_pending(&self, timeout: Duration) -> bool {
         let mut state = self.state.lock();
-        if state.pending.len() < self.pending_bytes / 8 {
+        if !state.is_woken && state.pending.len() < self.pending_bytes / 8 {
             state.awaits_pending = true;
             self.pending_grew.wait_for(&mut state, timeout);
             state.awaits_pending = false;
         }
+        state.is_woken = false;
         state.has_unwritten()
     }
 
-    /// Ends the present calls of [`WriteAheadLog::wait_for_pending`], and the
-    /// present or next call of [`WriteAheadLog::wait_for_preparation`].
+    /// Ends the present or next call of [`WriteAheadLog::wait_for_pending`], and of
+    /// [`WriteAheadLog::wait_for_preparation`].
     pub fn wake(&self) {
-        {
-            let _state = self.state.lock();
-            self.pending_grew.notify_all();
-        }
+        self.state.lock().is_woken = true;
+        self.pending_grew.notify_all();
         self.wake_preparation();
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct State {
     pub(crate) groups: Groups,
     /// Whether a thread waits for more pending records.
     pub(crate) awaits_pending: bool,
+    /// Set to end the wait in `wait_for_pending`.
+    pub(crate) is_woken: bool,
     /// The first failure; it poisons the log.
     pub(crate) failed: Option<LogFailure>,
 }
@@ -60,6 +62,7 @@ impl State {
             leading: false,
             groups: Groups::default(),
             awaits_pending: false,
+            is_woken: false,
             failed: None,
         }
     }

@@ -263,6 +263,16 @@ fn waiting_for_pending_ends_by_records_by_wake_and_by_time() {
     });
 }
 
+/// Without this, a thread that is about to wait when the log is closed would miss the call.
+#[test]
+fn waking_before_the_wait_ends_it() {
+    let log = open(&memory(), options());
+    log.wake();
+    assert!(!log.wait_for_pending(Duration::MAX));
+    log.wake();
+    log.wait_for_preparation(Duration::MAX);
+}
+
 /// A large record makes the buffers as large as itself, until it is written.
 #[test]
 fn buffers_that_a_large_record_needed_are_freed() {

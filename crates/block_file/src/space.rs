@@ -307,7 +307,7 @@ impl Space {
         for extent in maps.into_iter().chain(old_map) {
             self.release(extent);
         }
-        self.published.prune(self.holders.oldest());
+        self.published.begin_pass(self.holders.oldest());
     }
 
     /// Retains the `map` of a checkpoint whose superblock may be on disk, until a later checkpoint
@@ -316,14 +316,17 @@ impl Space {
         self.maps_in_doubt.append(&mut map);
     }
 
-    /// Frees what ended pins and checkpoints have retained, at most [`RECLAIM_BATCH`] extents.
-    /// Returns whether there may be more, which later publications and allocations free.
+    /// Frees what ended pins and checkpoints have retained, and forgets versions of publications
+    /// that are no longer needed: at most [`RECLAIM_BATCH`] extents of each. Returns whether
+    /// there may be more, which later publications and allocations continue with.
     pub fn reclaim(&mut self) -> bool {
+        let oldest = self.holders.oldest();
+        let passes = self.published.continue_pass(oldest, RECLAIM_BATCH);
         let (unneeded, has_more) = self.holders.take_unneeded(RECLAIM_BATCH);
         for extent in unneeded {
             self.release(extent);
         }
-        has_more
+        has_more || passes
     }
 }
 

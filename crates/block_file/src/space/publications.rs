@@ -3,12 +3,14 @@
 //! Only versions after that of the oldest holder matter. Space that was published earlier is needed
 //! by every holder whose version is before the freeing of the space, whatever the exact version of
 //! the publication. So passes over the map remove this space: one after each durable checkpoint,
-//! and one when insertions have more than doubled the length of the map.
+//! and one when insertions have more than doubled the length of the map. A pass consists of short
+//! steps, because the lock of the file is held during each. There is none while the oldest holder
+//! is the same as in the last pass, for example because a reader holds a pin for a long time.
 
 use crate::extents::Extent;
 use std::collections::BTreeMap;
 
-/// Up to this length, insertions do not prune the map.
+/// Up to this length, insertions do not begin a pass.
 const RANGES_MIN: usize = 1024;
 
 #[derive(Debug, Default)]
@@ -17,22 +19,57 @@ pub(super) struct PublicationVersions {
     ranges: BTreeMap<u64, (u64, u64)>,
     /// Number of ranges after the last pass.
     pruned: usize,
+    /// The version of the oldest holder when the last pass began.
+    pruned_to: u64,
+    /// The offset at which the present pass continues.
+    pass: Option<u64>,
 }
 
 impl PublicationVersions {
     /// Records that the space was published at `version`. `oldest` is the version of the oldest
     /// holder.
     pub fn insert(&mut self, extent: Extent, version: u64, oldest: u64) {
-        if self.ranges.len() > 2 * self.pruned + RANGES_MIN {
-            self.prune(oldest);
+        if version > oldest {
+            self.ranges.insert(extent.offset, (extent.bytes, version));
         }
-        self.ranges.insert(extent.offset, (extent.bytes, version));
+        if self.ranges.len() > 2 * self.pruned + RANGES_MIN {
+            self.begin_pass(oldest);
+        }
     }
 
-    /// Removes the space that was published at or before version `oldest`.
-    pub fn prune(&mut self, oldest: u64) {
-        self.ranges.retain(|_, (_, version)| *version > oldest);
-        self.pruned = self.ranges.len();
+    /// Begins a pass, unless there is one, or the last one has removed everything that a pass can
+    /// remove now.
+    pub fn begin_pass(&mut self, oldest: u64) {
+        if self.pass.is_none() && oldest > self.pruned_to {
+            self.pruned_to = oldest;
+            self.pass = Some(0);
+        }
+    }
+
+    /// Continues a pass: of up to `max` ranges, removes those that were published at or before
+    /// version `oldest`. Returns whether the pass has to be continued.
+    pub fn continue_pass(&mut self, oldest: u64, max: usize) -> bool {
+        let Some(next) = self.pass else {
+            return false;
+        };
+        let mut examined = 0;
+        let mut last = next;
+        let mut unneeded = Vec::new();
+        for (&offset, &(_, version)) in self.ranges.range(next..).take(max) {
+            examined += 1;
+            last = offset;
+            if version <= oldest {
+                unneeded.push(offset);
+            }
+        }
+        for offset in unneeded {
+            self.ranges.remove(&offset);
+        }
+        self.pass = (examined == max).then_some(last + 1);
+        if self.pass.is_none() {
+            self.pruned = self.ranges.len();
+        }
+        self.pass.is_some()
     }
 
     /// Removes a range and adds its parts with their versions to `parts`; the
@@ -106,21 +143,49 @@ mod tests {
         }
     }
 
-    #[test]
-    fn pruning_forgets_only_older_publications() {
-        let mut published = PublicationVersions::default();
-        for (number, version) in [(0, 4), (1, 5), (2, 6)] {
-            let extent = Extent {
-                offset: 10 * number,
-                bytes: 10,
-            };
-            published.insert(extent, version, 0);
+    fn published(at: &[u64]) -> PublicationVersions {
+        let mut versions = PublicationVersions::default();
+        for (offset, version) in (0..).step_by(10).zip(at) {
+            versions.insert(Extent { offset, bytes: 10 }, *version, 0);
         }
-        published.prune(5);
+        versions
+    }
+
+    fn versions_of(versions: &mut PublicationVersions, count: u64) -> Vec<u64> {
         let mut parts = Vec::new();
-        published.take(Extent::between(0, 30), &mut parts);
+        versions.take(Extent::between(0, 10 * count), &mut parts);
         parts.sort_unstable();
-        let versions: Vec<u64> = parts.iter().map(|(_, version)| *version).collect();
-        assert_eq!(versions, [0, 6]);
+        parts.iter().map(|(_, version)| *version).collect()
+    }
+
+    #[test]
+    fn a_pass_forgets_only_older_publications() {
+        let mut versions = published(&[4, 5, 6]);
+        versions.begin_pass(5);
+        assert!(!versions.continue_pass(5, 10));
+        assert_eq!(versions_of(&mut versions, 3), [0, 6]);
+    }
+
+    #[test]
+    fn a_pass_continues_in_steps_and_is_not_repeated_for_the_same_holder() {
+        let mut versions = published(&[4, 6, 5, 4, 6]);
+        versions.begin_pass(5);
+        assert!(versions.continue_pass(5, 2));
+        assert_eq!(versions.ranges.len(), 4);
+        assert!(versions.continue_pass(5, 2));
+        assert!(!versions.continue_pass(5, 2));
+        assert_eq!(versions.ranges.len(), 2);
+        versions.begin_pass(5);
+        assert_eq!(versions.pass, None);
+        versions.begin_pass(6);
+        assert!(!versions.continue_pass(6, 9));
+        assert!(versions.ranges.is_empty());
+    }
+
+    #[test]
+    fn space_that_every_holder_sees_is_not_recorded() {
+        let mut versions = PublicationVersions::default();
+        versions.insert(Extent::between(0, 10), 5, 5);
+        assert!(versions.ranges.is_empty());
     }
 }

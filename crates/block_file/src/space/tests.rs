@@ -419,6 +419,24 @@ fn nothing_is_allocated_after_a_limit() {
 }
 
 #[test]
+fn a_checkpoint_forgets_many_publications_in_steps() {
+    let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
+    for _ in 0..3 * RECLAIMED_AT_ONCE {
+        let written = space.allocate(UNIT, 0);
+        space.publish(&[written], &[]).unwrap();
+    }
+    let capture = space.capture();
+    space.made_durable(capture.version, Vec::new());
+    assert!(space.reclaim());
+    assert!(space.reclaim());
+    while space.reclaim() {}
+    let freed = Extent::between(BLOCKS_START, space.end());
+    let mut parts = Vec::new();
+    space.published.take(freed, &mut parts);
+    assert_eq!(parts, [(freed, 0)]);
+}
+
+#[test]
 fn reclaiming_pauses_and_continues() {
     let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
     let count = 3 * RECLAIM_BATCH as u64;

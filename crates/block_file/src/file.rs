@@ -11,12 +11,12 @@ use crate::publication::Publication;
 use crate::reader::{read_block, read_space_map};
 use crate::shared::{FileState, SharedFile};
 use crate::space::Space;
-use crate::statistics::BlockFileStatistics;
+use crate::statistics::{BlockFileCounters, BlockFileStatistics};
 use crate::superblock::{SuperblockInfo, SuperblockSlot, not_before, read_both, valid};
 use crate::writer::{BlockWriter, WrittenBlocks};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use teak_base::{FileId, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
 
@@ -248,26 +248,31 @@ impl BlockFile {
         self.shared.file_bytes.load(Ordering::Relaxed)
     }
 
+    /// The counters, which remain readable when the file is closed.
+    #[must_use]
+    pub fn counters(&self) -> &Arc<BlockFileCounters> {
+        &self.shared.counters
+    }
+
     /// Sizes and counts.
     #[must_use]
     pub fn statistics(&self) -> BlockFileStatistics {
-        let counters = &self.shared.counters;
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counts = self.shared.counters.read();
         let mut state = self.shared.state();
         let _ = state.space.reclaim();
         BlockFileStatistics {
-            file_bytes: count(&self.shared.file_bytes),
+            file_bytes: self.file_bytes(),
             live_bytes: state.space.live_bytes(),
             free_bytes: state.space.free_bytes(),
             pending_free_bytes: state.space.pending_bytes(),
             pinned_bytes: state.space.pinned_bytes(),
             unavailable_bytes: state.space.unavailable_bytes(),
-            blocks_written: count(&counters.blocks_written),
-            bytes_written: count(&counters.bytes_written),
-            bytes_moved: count(&counters.bytes_moved),
-            blocks_read: count(&counters.blocks_read),
-            bytes_read: count(&counters.bytes_read),
-            syncs: count(&counters.syncs),
+            blocks_written: counts.blocks_written,
+            bytes_written: counts.bytes_written,
+            bytes_moved: counts.bytes_moved,
+            blocks_read: counts.blocks_read,
+            bytes_read: counts.bytes_read,
+            syncs: counts.syncs,
         }
     }
 }

@@ -59,6 +59,6 @@ pub use file::BlockFile;
 pub use layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START};
 pub use mover::BlockMover;
 pub use pin::Pin;
-pub use statistics::BlockFileStatistics;
+pub use statistics::{BlockFileCounters, BlockFileCounts, BlockFileStatistics};
 pub use superblock::{PAYLOAD_BYTES_MAX, SuperblockInfo, read_superblocks};
 pub use writer::{BlockWriter, WrittenBlocks};

@@ -15,7 +15,7 @@ use teak_disk::DiskFile;
 pub(crate) struct SharedFile {
     pub file: Arc<dyn DiskFile>,
     pub id: FileId,
-    pub counters: BlockFileCounters,
+    pub counters: Arc<BlockFileCounters>,
     /// Length of the file, in bytes; an upper bound during a write and after a failed one.
     pub file_bytes: AtomicU64,
     state: Mutex<FileState>,
@@ -59,7 +59,7 @@ impl SharedFile {
         Arc::new(Self {
             file,
             id,
-            counters: BlockFileCounters::default(),
+            counters: Arc::default(),
             file_bytes: AtomicU64::new(file_bytes),
             state: Mutex::new(state),
             checkpoint_ended: Condvar::new(),

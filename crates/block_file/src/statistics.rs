@@ -1,7 +1,7 @@
 //! Statistics of a file, and the counters behind them.
 
 use crate::layout::BLOCKS_START;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Sizes and counts of one file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -47,13 +47,59 @@ impl BlockFileStatistics {
     }
 }
 
-/// Counters of one open file.
+/// Counters of one open file. They can be read after the file was closed.
 #[derive(Debug, Default)]
-pub(crate) struct BlockFileCounters {
-    pub blocks_written: AtomicU64,
-    pub bytes_written: AtomicU64,
-    pub bytes_moved: AtomicU64,
-    pub blocks_read: AtomicU64,
-    pub bytes_read: AtomicU64,
-    pub syncs: AtomicU64,
+pub struct BlockFileCounters {
+    pub(crate) blocks_written: AtomicU64,
+    pub(crate) bytes_written: AtomicU64,
+    pub(crate) bytes_moved: AtomicU64,
+    pub(crate) blocks_read: AtomicU64,
+    pub(crate) bytes_read: AtomicU64,
+    pub(crate) syncs: AtomicU64,
+}
+
+/// The values of [`BlockFileCounters`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct BlockFileCounts {
+    /// Blocks of successful writers, without space maps.
+    pub blocks_written: u64,
+    /// Bytes of these blocks, headers and padding included.
+    pub bytes_written: u64,
+    /// Bytes of blocks that were moved to other places; also in `bytes_written`.
+    pub bytes_moved: u64,
+    /// Blocks read.
+    pub blocks_read: u64,
+    /// Bytes of these blocks, headers included.
+    pub bytes_read: u64,
+    /// Syncs.
+    pub syncs: u64,
+}
+
+impl BlockFileCounters {
+    /// The values now.
+    #[must_use]
+    pub fn read(&self) -> BlockFileCounts {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        BlockFileCounts {
+            blocks_written: load(&self.blocks_written),
+            bytes_written: load(&self.bytes_written),
+            bytes_moved: load(&self.bytes_moved),
+            blocks_read: load(&self.blocks_read),
+            bytes_read: load(&self.bytes_read),
+            syncs: load(&self.syncs),
+        }
+    }
+}
+
+impl BlockFileCounts {
+    /// Adds the values of another file.
+    pub fn add(&mut self, other: &Self) {
+        self.blocks_written += other.blocks_written;
+        self.bytes_written += other.bytes_written;
+        self.bytes_moved += other.bytes_moved;
+        self.blocks_read += other.blocks_read;
+        self.bytes_read += other.bytes_read;
+        self.syncs += other.syncs;
+    }
 }

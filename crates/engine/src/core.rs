@@ -12,6 +12,7 @@ pub(crate) mod counter_log;
 pub(crate) mod counters;
 pub(crate) mod counts;
 pub(crate) mod delays;
+pub(crate) mod file_counts;
 pub(crate) mod file_pace;
 pub(crate) mod file_search;
 pub(crate) mod file_set;

@@ -364,3 +364,23 @@ fn no_row_is_lost_while_files_are_closed_and_opened() {
     engine.abandon();
     check(&open(&Arc::new(disk.crash(9))));
 }
+
+#[test]
+fn counts_of_files_include_closed_ones() {
+    let (engine, table) = with_closed_table();
+    fill(&engine, &table, 30, 30);
+    engine.checkpoint().unwrap();
+    let counts = || {
+        let now = engine.statistics();
+        [now.blocks_written, now.bytes_written, now.data_syncs]
+    };
+    let open = counts();
+    assert!(open.iter().all(|count| *count > 0), "{open:?}");
+    run_passes(&engine);
+    assert_eq!(open_tables(&engine), 0);
+    assert_eq!(counts(), open);
+    fill(&engine, &table, 60, 30);
+    engine.checkpoint().unwrap();
+    let again = counts();
+    assert!((0..open.len()).all(|n| again[n] > open[n]), "{again:?}");
+}

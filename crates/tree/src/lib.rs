@@ -73,6 +73,7 @@ pub use statistics::TreeStatistics;
 pub use teak_base::visibility::{Horizon, Visibility, WriteRangeStatus, WriteStatus};
 /// Bytes of the file of an empty tree.
 pub use teak_block_file::BLOCKS_START as EMPTY_FILE_BYTES;
+pub use teak_block_file::{BlockFileCounters, BlockFileCounts};
 pub use tree::Tree;
 pub use value::{EncodedReference, ReadSeparate, SeparateValue, StoredValue, ValueReference};
 pub use verify::VerifyReport;

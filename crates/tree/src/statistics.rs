@@ -1,6 +1,7 @@
 //! Counts and sizes of a tree.
 
 use crate::tree::Tree;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Shape, sizes and counts of a tree.
@@ -59,6 +60,12 @@ pub struct TreeStatistics {
 }
 
 impl Tree {
+    /// The counters of the file, which remain readable when the tree is closed.
+    #[must_use]
+    pub fn file_counters(&self) -> &Arc<teak_block_file::BlockFileCounters> {
+        self.file.counters()
+    }
+
     /// Sizes and counts of the file.
     #[must_use]
     pub fn file_statistics(&self) -> teak_block_file::BlockFileStatistics {

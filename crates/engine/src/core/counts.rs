@@ -1,6 +1,5 @@
 //! Counts since the engine was opened.
 
-use super::index::Index;
 use std::sync::atomic::{AtomicU64, Ordering};
 use teak_base::latency::StripedHistogram;
 use teak_tree::FlushReport;
@@ -13,8 +12,8 @@ pub(crate) struct RowCounts {
     pub deleted: u64,
 }
 
-/// Counts since the engine was opened. The log, the page cache and the
-/// transaction manager have separate counts.
+/// Counts since the engine was opened. The log, the page cache, the index
+/// files and the transaction manager have separate counts.
 #[derive(Debug, Default)]
 pub(crate) struct EngineCounts {
     pub rows_inserted: AtomicU64,
@@ -32,18 +31,6 @@ pub(crate) struct EngineCounts {
     pub recovered_records: AtomicU64,
     /// Writes and locks refused because the row had changed after the snapshot.
     pub conflicts: AtomicU64,
-    /// Counts of files that were closed.
-    pub closed: ClosedFiles,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct ClosedFiles {
-    pub blocks_read: AtomicU64,
-    pub blocks_written: AtomicU64,
-    pub bytes_read: AtomicU64,
-    pub bytes_written: AtomicU64,
-    pub bytes_moved: AtomicU64,
-    pub syncs: AtomicU64,
 }
 
 impl EngineCounts {
@@ -64,21 +51,6 @@ impl EngineCounts {
             if new > 0 {
                 count.fetch_add(new, Ordering::Relaxed);
             }
-        }
-    }
-
-    /// Adds the counts of a file that is being closed or dropped.
-    pub(crate) fn add_closed(&self, index: &Index) {
-        let file = index.tree.file_statistics();
-        for (count, new) in [
-            (&self.closed.blocks_read, file.blocks_read),
-            (&self.closed.blocks_written, file.blocks_written),
-            (&self.closed.bytes_read, file.bytes_read),
-            (&self.closed.bytes_written, file.bytes_written),
-            (&self.closed.bytes_moved, file.bytes_moved),
-            (&self.closed.syncs, index.data_syncs(file.syncs)),
-        ] {
-            count.fetch_add(new, Ordering::Relaxed);
         }
     }
 }

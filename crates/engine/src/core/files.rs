@@ -1,5 +1,6 @@
 //! The files of indexes: creating, opening and removing them.
 
+use super::file_counts::FileCounts;
 use super::messages::Messages;
 use crate::catalogue::IndexEntry;
 use crate::name::{ORPHANS_DIRECTORY, file_id_of};
@@ -20,6 +21,7 @@ pub(crate) struct IndexFiles {
     pub cache: Arc<PageCache>,
     pub tree_options: TreeOptions,
     pub messages: Messages,
+    pub counts: FileCounts,
     unowned: Mutex<UnownedFiles>,
     /// Directories of index files. The names of these directories are durable. When a file in a
     /// directory is removed, the directory leaves the set: once it is empty, the server may remove
@@ -90,6 +92,7 @@ impl IndexFiles {
             cache,
             tree_options,
             messages,
+            counts: FileCounts::default(),
             unowned: Mutex::default(),
             durable_directories: Mutex::default(),
         }
@@ -180,27 +183,31 @@ impl IndexFiles {
         } else {
             &self.disk
         };
-        Tree::create(
-            disk,
-            &self.directory.join(&entry.path),
-            entry.file,
-            options,
-            &self.cache,
-        )
+        let path = self.directory.join(&entry.path);
+        let tree = Tree::create(disk, &path, entry.file, options, &self.cache)?;
+        Ok(self.counted(tree, entry))
+    }
+
+    fn counted(&self, tree: Arc<Tree>, entry: &IndexEntry) -> Arc<Tree> {
+        self.counts
+            .register(tree.file_counters(), entry.is_temporary());
+        tree
     }
 
     /// Opens a tree, unless its file is older than the catalogue.
     pub(crate) fn open_tree(&self, entry: &IndexEntry) -> StorageResult<Arc<Tree>> {
         let path = self.directory.join(&entry.path);
         let generation = entry.durable_generation;
-        Tree::open_not_before(&self.disk, &path, entry.file, generation, &self.cache)
+        let tree = Tree::open_not_before(&self.disk, &path, entry.file, generation, &self.cache)?;
+        Ok(self.counted(tree, entry))
     }
 
     /// Opens what is left of a damaged tree.
     pub(crate) fn open_damaged_tree(&self, entry: &IndexEntry) -> StorageResult<Arc<Tree>> {
         let path = self.directory.join(&entry.path);
         let generation = entry.durable_generation;
-        Tree::open_damaged(&self.disk, &path, entry.file, generation, &self.cache)
+        let tree = Tree::open_damaged(&self.disk, &path, entry.file, generation, &self.cache)?;
+        Ok(self.counted(tree, entry))
     }
 
     /// Creates empty index files and makes their names durable, unless they are temporary. On

@@ -77,12 +77,6 @@ impl Index {
         self.entry.is_temporary()
     }
 
-    /// The number of syncs of its file: `calls`, or zero for a temporary table,
-    /// whose syncs do nothing.
-    pub(crate) fn data_syncs(&self, calls: u64) -> u64 {
-        if self.is_temporary() { 0 } else { calls }
-    }
-
     /// Whether its log records are retained apart from the log.
     pub(crate) fn is_log_retained(&self) -> bool {
         self.log_retained.load(Ordering::Acquire)

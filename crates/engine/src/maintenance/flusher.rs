@@ -420,7 +420,6 @@ pub(crate) fn abandon_index(context: FlushContext<'_>, index: &Arc<Index>) {
     }
     context.written.remove(index);
     index.tree.abandon();
-    context.counts.add_closed(index);
     context.work.update(index);
 }
 

@@ -241,9 +241,6 @@ impl IdleTables<'_> {
             table.restore_indexes(indexes);
             return false;
         }
-        for index in indexes.iter() {
-            self.flush.counts.add_closed(index);
-        }
         // While the slot is locked, because a thread that finds the table closed reads these
         // values.
         if let Some(state) = self.tables.lock().by_id.get_mut(&id) {

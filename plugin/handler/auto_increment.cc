@@ -98,7 +98,8 @@ void AutoIncrement::reserve(ulonglong offset, ulonglong increment, ulonglong wan
     return;
   }
   ulonglong next;
-  if (next_in_group(&next) != 0) return;
+  error_ = next_in_group(&next);
+  if (error_ != 0) return;
   *first = next;
   *reserved = 1;  // the next row may be in another group
 }

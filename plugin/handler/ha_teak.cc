@@ -471,15 +471,14 @@ int ha_teak::index_next_same(uchar *record, const uchar *image, uint length) {
 }
 
 int ha_teak::read_range_first(const key_range *start, const key_range *end, bool is_equality, bool sorted) {
-  scan_.begin_range(end);
+  if (int error = scan_.begin_range(end)) return error;
   const int error = handler::read_range_first(start, end, is_equality, sorted);
   scan_.end_range();
   return error;
 }
 
 int ha_teak::prepare_range_scan(const key_range *start, const key_range *end) {
-  scan_.prepare_range(start, end);
-  return 0;
+  return scan_.prepare_range(start, end);
 }
 
 /* ---- conditions, filters and multi-range reads ---- */

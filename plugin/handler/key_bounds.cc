@@ -21,12 +21,14 @@ bool to_prefix_successor(ByteBuffer *prefix) {
   return true;
 }
 
-teak_slice encode_bound(const KeyCodec &codec, const key_range &range, RangeEnd end, ByteBuffer *bytes) {
+bool encode_bound(const KeyCodec &codec, const key_range &range, RangeEnd end, ByteBuffer *bytes, teak_slice *bound) {
   bytes->clear();
   codec.encode_prefix(range.key, range.keypart_map, bytes);
+  if (bytes->failed()) return false;
   const bool after = end == RangeEnd::Lower ? range.flag == HA_READ_AFTER_KEY : range.flag != HA_READ_BEFORE_KEY;
   const bool bounded = !after || to_prefix_successor(bytes);
-  return bounded && !bytes->failed() ? slice(*bytes) : UNBOUNDED;
+  *bound = bounded ? slice(*bytes) : UNBOUNDED;
+  return true;
 }
 
 }  // namespace teak

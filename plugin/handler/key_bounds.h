@@ -21,8 +21,8 @@ namespace teak {
 bool to_prefix_successor(ByteBuffer *prefix);
 
 enum class RangeEnd { Lower, Upper };
-/* Encodes a bound in *bytes and returns it. UNBOUNDED if there is no bound or no memory. */
-teak_slice encode_bound(const KeyCodec &codec, const key_range &range, RangeEnd end, ByteBuffer *bytes);
+/* Encodes a bound in *bytes. *bound refers to it, or is UNBOUNDED if there is no bound. False: out of memory. */
+bool encode_bound(const KeyCodec &codec, const key_range &range, RangeEnd end, ByteBuffer *bytes, teak_slice *bound);
 
 }  // namespace teak
 

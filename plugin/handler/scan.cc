@@ -217,19 +217,24 @@ teak_status Scan::set_range_bounds() {
   return cursor_.set_bounds(lower_, upper_);
 }
 
-void Scan::begin_range(const key_range *end) {
+int Scan::begin_range(const key_range *end) {
   lower_ = upper_ = UNBOUNDED;
-  if (end != nullptr) upper_ = encode_bound(codec(), *end, RangeEnd::Upper, &upper_bytes_);
+  if (end != nullptr && !encode_bound(codec(), *end, RangeEnd::Upper, &upper_bytes_, &upper_))
+    return open_.out_of_memory();
   in_range_ = true;
   // The engine returns no rows beyond the bound, so the server need not compare keys.
   open_.server().in_range_check_pushed_down = end == nullptr || upper_.data != nullptr;
+  return 0;
 }
 
-void Scan::prepare_range(const key_range *start, const key_range *end) {
+int Scan::prepare_range(const key_range *start, const key_range *end) {
   lower_ = upper_ = UNBOUNDED;
-  if (start != nullptr) lower_ = encode_bound(codec(), *start, RangeEnd::Lower, &lower_bytes_);
-  if (end != nullptr) upper_ = encode_bound(codec(), *end, RangeEnd::Upper, &upper_bytes_);
+  if (start != nullptr && !encode_bound(codec(), *start, RangeEnd::Lower, &lower_bytes_, &lower_))
+    return open_.out_of_memory();
+  if (end != nullptr && !encode_bound(codec(), *end, RangeEnd::Upper, &upper_bytes_, &upper_))
+    return open_.out_of_memory();
   has_range_ = true;
+  return 0;
 }
 
 }  // namespace teak

@@ -44,11 +44,12 @@ class Scan {
   bool is_exact() const { return exact_ != Exact::No; }
   int next_same(uchar *record);
 
-  /* Called before and after the server's read_range_first(), which calls read() or first(). */
-  void begin_range(const key_range *end);
+  /* Called before and after the server's read_range_first(), which calls read() or first(). begin_range() and
+     prepare_range() return the server's error. */
+  int begin_range(const key_range *end);
   void end_range() { in_range_ = false; }
   /* Called before a range is read backward, from its end. */
-  void prepare_range(const key_range *start, const key_range *end);
+  int prepare_range(const key_range *start, const key_range *end);
 
   /* Unlocks the row last returned. */
   void unlock_row();

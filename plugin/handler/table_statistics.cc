@@ -95,8 +95,9 @@ int TableStatistics::refresh_auto_increment() {
 ha_rows TableStatistics::rows_in_range(uint key, const key_range *min, const key_range *max) const {
   const Share &share = *open_.share();
   ByteBuffer from, to;
-  const teak_slice lower = min == nullptr ? UNBOUNDED : encode_bound(share.codec(key), *min, RangeEnd::Lower, &from);
-  const teak_slice upper = max == nullptr ? UNBOUNDED : encode_bound(share.codec(key), *max, RangeEnd::Upper, &to);
+  teak_slice lower = UNBOUNDED, upper = UNBOUNDED;
+  if (min != nullptr && !encode_bound(share.codec(key), *min, RangeEnd::Lower, &from, &lower)) return HA_POS_ERROR;
+  if (max != nullptr && !encode_bound(share.codec(key), *max, RangeEnd::Upper, &to, &upper)) return HA_POS_ERROR;
   uint64_t entries = 0;
   const teak_status status = teak_index_estimate_entries(share.table(), share.index_of(key), lower, upper, &entries);
   if (status != TEAK_OK) return HA_POS_ERROR;

@@ -97,8 +97,10 @@ int discover_table_names(handlerton *, LEX_CSTRING *database, MY_DIR *, handlert
     }
   };
   const teak_slice slice = {reinterpret_cast<const uint8_t *>(directory), strlen(directory)};
-  if (teak_table_list_directory(engine, slice, collect, &names) != TEAK_OK) return 0;  // not a valid directory
+  const teak_status status = teak_table_list_directory(engine, slice, collect, &names);
   if (names.is_out_of_memory) throw std::bad_alloc();
+  if (status == TEAK_INVALID_ARGUMENT) return 0;  // it cannot be the directory of a table
+  if (status != TEAK_OK) return raise(current_thd, status, directory);
   for (const std::string &name : names.list)
     if (is_whole_table(name.c_str()) && !has_frm(directory + name) && result->add_file(name.c_str())) return 1;
   return 0;
@@ -110,7 +112,13 @@ int discover_table_existence(handlerton *, const char *database, const char *tab
   char path[FN_REFLEN + 1];
   build_table_filename(path, sizeof(path) - 1, database, table, "", 0);
   bool exists = false;
-  if (is_whole_table(path) && teak_table_exists(engine, EngineTableName(path), &exists) == TEAK_OK && exists) return 1;
+  teak_status status = TEAK_INVALID_ARGUMENT;
+  if (is_whole_table(path)) status = teak_table_exists(engine, EngineTableName(path), &exists);
+  if (status != TEAK_OK && status != TEAK_INVALID_ARGUMENT) {
+    raise(current_thd, status, path);
+    return 1;
+  }
+  if (exists) return 1;
   // CREATE TABLE must not overwrite the .frm file of a table that is missing in the catalogue.
   return has_frm(path);
 } catch (const std::bad_alloc &) {

@@ -276,24 +276,28 @@ def user_option():
 
 
 def wait_for_background_writes(connection, engine, timeout=600):
-    """Waits until the engine has written its dirty pages or memtables, at most `timeout` seconds: required before sizes
-    on disk and written bytes are measured."""
-    deadline = time.monotonic() + timeout
+    """Waits until the engine has written its dirty pages or memtables: required before sizes on disk and written bytes
+    are measured. Raises TimeoutError after `timeout` seconds."""
     engine = engine.upper()
     if engine == "INNODB":
         # By default InnoDB's background thread writes only 200 pages per second.
         connection.run("SET GLOBAL innodb_io_capacity_max = 40000, GLOBAL innodb_io_capacity = 20000")
         connection.run("SET GLOBAL innodb_max_dirty_pages_pct_lwm = 0, GLOBAL innodb_max_dirty_pages_pct = 0")
-        while time.monotonic() < deadline:
-            if int(connection.run("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")[0][1]) == 0:
-                return
-            time.sleep(0.1)
+        wait_for_zero(connection, "Innodb_buffer_pool_pages_dirty", timeout)
     elif engine == "ROCKSDB":
         connection.run("SET GLOBAL rocksdb_force_flush_memtable_now = 1")
     elif engine == "TEAK":
         connection.run("FLUSH ENGINE LOGS")
-        while time.monotonic() < deadline:
-            rows = connection.run("SHOW GLOBAL STATUS LIKE 'Teak\\_pending\\_flush\\_bytes'")
-            if not rows or int(rows[0][1]) == 0:
-                return
-            time.sleep(0.1)
+        wait_for_zero(connection, "Teak_pending_flush_bytes", timeout)
+
+
+def wait_for_zero(connection, status, timeout):
+    """Waits until a status variable of the server is 0."""
+    deadline = time.monotonic() + timeout
+    while True:
+        value = int(connection.run(f"SHOW GLOBAL STATUS LIKE '{status}'")[0][1])
+        if value == 0:
+            return
+        if time.monotonic() >= deadline:
+            raise TimeoutError(f"{status} is {value} after {timeout} s")
+        time.sleep(0.1)

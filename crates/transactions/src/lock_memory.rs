@@ -57,8 +57,8 @@ impl LockMemory {
     }
 
     /// Whether to look up the largest lock holder now: lock memory has grown by 1/64 of the limit
-    /// since the last time or, if a call has seen less memory since then, from the least it has
-    /// seen. A smaller use alone is no reason, because transactions that end and others that begin
+    /// since the last time or, if calls have seen less memory since then, from the minimum that they
+    /// have seen. A smaller use alone is no reason, because transactions that end and others that begin
     /// would cause a look-up at almost every request.
     pub(crate) fn is_check_due(&self, used: u64) -> bool {
         let next = self.next_check_bytes.load(Ordering::Relaxed);

@@ -421,7 +421,7 @@ fn nothing_is_allocated_after_a_limit() {
 #[test]
 fn a_checkpoint_forgets_many_publications_in_steps() {
     let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
-    for _ in 0..3 * RECLAIMED_AT_ONCE {
+    for _ in 0..3 * RECLAIM_BATCH {
         let written = space.allocate(UNIT, 0);
         space.publish(&[written], &[]).unwrap();
     }

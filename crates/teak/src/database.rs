@@ -242,7 +242,11 @@ impl Database {
     /// Flushes, writes a checkpoint, and closes, so that the next opening has nothing to replay.
     /// Drop every table, transaction and snapshot first. If a table, an iterator or a clone of the
     /// database is still in use, this only writes a checkpoint, and the database closes when the
-    /// last of them is dropped. Otherwise open transactions are interrupted.
+    /// last of them is dropped.
+    ///
+    /// When the database closes, open transactions with writes are rolled back: their commit then
+    /// returns [`Error::Internal`]. The directory can be opened again when the last transaction is
+    /// dropped.
     ///
     /// # Errors
     /// Errors of the disk; data that could not be flushed is in the log.

@@ -220,3 +220,25 @@ fn too_large_and_too_small_values_are_refused() {
         .disk(Arc::new(MemoryDisk::new()));
     assert!(matches!(small.open(), Err(Error::InvalidArgument(_))));
 }
+
+#[test]
+fn closing_rolls_open_transactions_back() {
+    let disk = Arc::new(MemoryDisk::new());
+    let db = on(&disk).open().unwrap();
+    let table = db.table("t").unwrap();
+    table.insert("kept", "value").unwrap();
+    let transaction = db.begin();
+    transaction.insert(&table, "lost", "value").unwrap();
+    drop(table);
+    db.close().unwrap();
+    // Until then no other process can change the files.
+    assert!(matches!(on(&disk).open(), Err(Error::InUse { .. })));
+    match transaction.commit() {
+        Err(Error::Internal(text)) => assert!(text.contains("closed"), "{text}"),
+        other => panic!("{other:?}"),
+    }
+    let db = on(&disk).open().unwrap();
+    let table = db.table("t").unwrap();
+    assert_eq!(table.get("kept").unwrap(), Some(b"value".to_vec()));
+    assert_eq!(table.get("lost").unwrap(), None);
+}

@@ -125,7 +125,18 @@ impl<'a> Take<'a> {
     ///
     /// # Errors
     /// [`Malformed`] at the end or when the value does not fit 64 bits.
+    #[inline]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
+        match self.rest {
+            [byte, rest @ ..] if *byte < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, Malformed> {
         let mut value = 0u64;
         let mut shift = 0u32;
         loop {
@@ -149,6 +160,7 @@ impl<'a> Take<'a> {
     ///
     /// # Errors
     /// [`Malformed`] when the varint is malformed or above the limit.
+    #[inline]
     pub fn length(&mut self, limit: usize) -> Result<usize, Malformed> {
         let value = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
         if value > limit {
@@ -161,6 +173,7 @@ impl<'a> Take<'a> {
     ///
     /// # Errors
     /// [`Malformed`] when the length is malformed or fewer bytes are left.
+    #[inline]
     pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.length(self.rest.len())?;
         self.take(len)

@@ -5,8 +5,8 @@ use teak_base::bytes::{Put, Take};
 /// Location of one entry in the buffer.
 #[derive(Clone, Copy)]
 struct Item {
-    /// The prefix of the key, which decides most comparisons.
-    prefix: u64,
+    /// The prefix of the key, which decides most comparisons without a look at the key.
+    prefix: Prefix,
     offset: u32,
 }
 
@@ -18,17 +18,23 @@ pub(crate) struct SortBuffer {
     items: Vec<Item>,
 }
 
-/// The first eight bytes of a key, with zeros after a shorter key. Keys with different prefixes are
-/// in the order of their prefixes.
-pub(super) fn prefix_of(key: &[u8]) -> u64 {
-    if let Some(first) = key.first_chunk() {
-        return u64::from_be_bytes(*first);
-    }
-    let mut prefix = [0; 8];
-    for (to, from) in prefix.iter_mut().zip(key) {
-        *to = *from;
-    }
-    u64::from_be_bytes(prefix)
+/// The first 16 bytes of a key, with zeros after a shorter key. Keys with different prefixes are in
+/// the order of their prefixes. Entries of secondary keys on integers mostly have shorter keys.
+pub(super) type Prefix = [u64; 2];
+
+pub(super) fn prefix_of(key: &[u8]) -> Prefix {
+    let part = |from: usize| {
+        let bytes = key.get(from..).unwrap_or_default();
+        if let Some(first) = bytes.first_chunk() {
+            return u64::from_be_bytes(*first);
+        }
+        let mut padded = [0; 8];
+        for (to, from) in padded.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+        u64::from_be_bytes(padded)
+    };
+    [part(0), part(8)]
 }
 
 impl SortBuffer {

@@ -3,13 +3,13 @@
 //!
 //! 1. Collect entries in a sort buffer. Sort each full buffer. A sort cannot be
 //!    interrupted, so buffers are small.
-//! 2. When the sorted buffers exceed half of the memory budget, merge them into a
-//!    spill file.
+//! 2. When the sorted buffers and the next one would exceed the memory budget, merge the sorted
+//!    ones into a spill file.
 //! 3. At the end, while there are too many spill files to read at the same time,
 //!    merge some of them into one. Then merge the spill files and the remaining
 //!    buffers in one pass.
 
-use super::sort_buffer::{SortBuffer, prefix_of};
+use super::sort_buffer::{Prefix, SortBuffer, prefix_of};
 use super::spill::{Spill, SpillReader, SpillWriter};
 use crate::error::{EngineError, EngineResult};
 use std::cmp::Ordering;
@@ -89,9 +89,8 @@ impl Sorter {
         value: &[u8],
         interrupted: &Interrupted,
     ) -> EngineResult<()> {
-        let buffer_bytes = SORT_BUFFER_BYTES_MAX.min(self.budget / 2);
         let bytes = self.active.memory() + key.len() + value.len();
-        if bytes > buffer_bytes && !self.active.is_empty() {
+        if bytes > self.buffer_bytes() && !self.active.is_empty() {
             self.end_buffer(interrupted)?;
         }
         if !self.active.push(key, value) {
@@ -101,6 +100,11 @@ impl Sorter {
         Ok(())
     }
 
+    /// Size from which the active buffer is sorted.
+    fn buffer_bytes(&self) -> usize {
+        SORT_BUFFER_BYTES_MAX.min(self.budget / 8)
+    }
+
     fn end_buffer(&mut self, interrupted: &Interrupted) -> EngineResult<()> {
         let unused = self.empty.pop();
         let next = unused.unwrap_or_else(|| SortBuffer::as_large_as(&self.active));
@@ -108,15 +112,20 @@ impl Sorter {
         buffer.sort();
         self.sorted_bytes += buffer.memory();
         self.sorted.push(buffer);
-        if self.sorted_bytes > self.budget / 2 {
-            let buffers = std::mem::take(&mut self.sorted);
-            self.sorted_bytes = 0;
-            let sources = buffers.into_iter().map(Source::memory).collect();
-            let (spill, empty) = self.spill(sources, interrupted)?;
-            self.spills.push(spill);
-            self.empty = empty;
+        if self.sorted_bytes + self.buffer_bytes() > self.budget {
+            self.empty = self.spill_sorted(interrupted)?;
         }
         Ok(())
+    }
+
+    /// Merges the sorted buffers into a spill file. Returns the buffers, empty.
+    fn spill_sorted(&mut self, interrupted: &Interrupted) -> EngineResult<Vec<SortBuffer>> {
+        let buffers = std::mem::take(&mut self.sorted);
+        self.sorted_bytes = 0;
+        let sources = buffers.into_iter().map(Source::memory).collect();
+        let (spill, empty) = self.spill(sources, interrupted)?;
+        self.spills.push(spill);
+        Ok(empty)
     }
 
     /// Merges sources into a spill file. Also returns the buffers of the sources, empty.
@@ -140,9 +149,15 @@ impl Sorter {
         if !self.active.is_empty() {
             self.active.sort();
             let last = std::mem::take(&mut self.active);
+            self.sorted_bytes += last.memory();
             self.sorted.push(last);
         }
         self.empty.clear();
+        // The merge needs memory for each spill file.
+        let merge_bytes = self.sorted_bytes + self.spills.len() * SPILL_READ_BYTES;
+        if !self.spills.is_empty() && merge_bytes > self.budget {
+            self.spill_sorted(interrupted)?;
+        }
         let spills_max = (self.budget / 2 / SPILL_READ_BYTES).clamp(SPILLS_MIN, SPILLS_MAX);
         while self.spills.len() > spills_max {
             let first: Vec<Spill> = self.spills.drain(..spills_max).collect();
@@ -193,7 +208,7 @@ impl Source {
 /// maximum of the heap.
 struct Head {
     /// The prefix of the current key, which decides most comparisons.
-    prefix: u64,
+    prefix: Prefix,
     source: Box<Source>,
 }
 

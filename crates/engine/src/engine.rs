@@ -62,8 +62,8 @@ impl Engine {
     }
 
     /// Flushes, checkpoints and closes. Afterwards, calls on remaining handles fail if they need
-    /// background work, and transactions with writes cannot be committed. The data directory is in
-    /// use until the last handle is dropped.
+    /// background work. A remaining transaction can still commit. The data directory is in use
+    /// until the last handle is dropped.
     ///
     /// # Errors
     /// Errors of flushing and syncing. The log still contains the changes that are not flushed.

@@ -244,8 +244,9 @@ impl Database {
     /// database is still in use, this only writes a checkpoint, and the database closes when the
     /// last of them is dropped.
     ///
-    /// When the database closes, open transactions with writes are rolled back: their commit then
-    /// returns [`Error::Internal`]. The directory can be opened again when the last transaction is
+    /// A transaction that is open when the database closes is not rolled back. It can still be
+    /// committed, durably; the next opening then replays its commit. Lock waits in progress end with
+    /// an error. The directory can be opened again when the last transaction and snapshot are
     /// dropped.
     ///
     /// # Errors

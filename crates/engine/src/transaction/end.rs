@@ -77,8 +77,7 @@ impl EngineTransaction {
     /// # Errors
     /// Errors of the log. After `NoSpace` nothing was committed. After a failed
     /// sync the outcome is unknown until the engine is opened again: a rollback then
-    /// releases the handle, and aborts nothing. `Internal` if the transaction has writes and the
-    /// engine was closed: nothing was committed.
+    /// releases the handle, and aborts nothing.
     pub fn commit(&mut self) -> EngineResult<()> {
         self.commit_logged(Some(self.waits_for_disk()))
     }
@@ -97,9 +96,6 @@ impl EngineTransaction {
             return Err(EngineError::Internal("the commit is in doubt".into()));
         }
         if self.must_be_logged() {
-            if self.core.signals.is_stopping() {
-                return Err(EngineError::Internal("the engine is closed".into()));
-            }
             self.log_commit(waits)?;
         }
         self.report_counts();

@@ -28,6 +28,7 @@
 
 mod begin;
 mod commit;
+mod entries;
 mod fill;
 mod ordered_load;
 mod prepared_writes;

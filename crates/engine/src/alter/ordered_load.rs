@@ -1,7 +1,7 @@
 //! Bulk build from entries that are added in key order. They are gathered in memory and written one
 //! leaf at a time.
 
-use super::sort_buffer::SortBuffer;
+use super::entries::{EntryReader, malformed, put_entry};
 use crate::core::EngineCore;
 use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
@@ -11,7 +11,7 @@ use teak_tree::PausedLoad;
 #[derive(Default)]
 pub(super) struct OrderedLoad {
     /// Entries not yet written: at most those of one leaf.
-    gathered: SortBuffer,
+    gathered: Vec<u8>,
     last: Option<Vec<u8>>,
     load: PausedLoad,
     entries: u64,
@@ -42,25 +42,24 @@ impl OrderedLoad {
             }
             None => self.last = Some(key.to_vec()),
         }
-        let bytes = self.gathered.memory() + key.len() + value.len();
+        let bytes = self.gathered.len() + key.len() + value.len();
         if bytes as u64 > index.tree.options().leaf_bytes && !self.gathered.is_empty() {
             self.write(core, index)?;
         }
-        if !self.gathered.push(key, value) {
-            return Err(EngineError::Internal("an entry is too large".into()));
-        }
+        put_entry(&mut self.gathered, key, value);
         self.entries += 1;
         Ok(())
     }
 
     fn write(&mut self, core: &EngineCore, index: &Index) -> EngineResult<()> {
         let mut load = index.tree.bulk_load(std::mem::take(&mut self.load));
-        let mut position = 0;
-        while let Some((key, value)) = self.gathered.entry(position) {
-            core.checked(index, load.push(key, value))?;
-            position += 1;
+        let mut gathered = EntryReader::new(std::mem::take(&mut self.gathered));
+        while gathered.advance().map_err(malformed)? {
+            if let Some((key, value)) = gathered.entry() {
+                core.checked(index, load.push(key, value))?;
+            }
         }
-        self.gathered.clear();
+        self.gathered = gathered.into_empty();
         self.load = core.checked(index, load.pause())?;
         Ok(())
     }

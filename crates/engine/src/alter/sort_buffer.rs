@@ -1,6 +1,7 @@
 //! A sort buffer: entries in memory that are sorted together.
 
-use teak_base::bytes::{Put, Take};
+use super::entries::{put_entry, take_entry};
+use teak_base::bytes::{Malformed, Take};
 
 /// Location of one entry in the buffer.
 #[derive(Clone, Copy)]
@@ -12,8 +13,7 @@ struct Item {
 
 /// The bytes of entries, and the order of the entries.
 #[derive(Default)]
-pub(crate) struct SortBuffer {
-    /// The key and the value of each entry, each after its length.
+pub(super) struct SortBuffer {
     bytes: Vec<u8>,
     items: Vec<Item>,
 }
@@ -38,38 +38,21 @@ pub(super) fn prefix_of(key: &[u8]) -> Prefix {
 }
 
 impl SortBuffer {
-    /// An empty buffer with memory for the entries of `other`, and for a sixteenth more: growing a
-    /// buffer of some MiB copies it several times.
-    pub(crate) fn as_large_as(other: &Self) -> Self {
-        let with_slack = |length: usize| length + length / 16;
-        Self {
-            bytes: Vec::with_capacity(with_slack(other.bytes.len())),
-            items: Vec::with_capacity(with_slack(other.items.len())),
-        }
-    }
-
     /// Memory that the entries use, in bytes, without unused capacity.
-    pub(crate) fn memory(&self) -> usize {
+    pub(super) fn memory(&self) -> usize {
         self.bytes.len() + self.items.len() * size_of::<Item>()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Removes all entries. Keeps the memory.
-    pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
-        self.items.clear();
-    }
-
     /// Adds an entry. `false` when its offset does not fit in 32 bits.
-    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> bool {
+    pub(super) fn push(&mut self, key: &[u8], value: &[u8]) -> bool {
         let Ok(offset) = u32::try_from(self.bytes.len()) else {
             return false;
         };
-        self.bytes.put_bytes(key);
-        self.bytes.put_bytes(value);
+        put_entry(&mut self.bytes, key, value);
         self.items.push(Item {
             prefix: prefix_of(key),
             offset,
@@ -77,25 +60,30 @@ impl SortBuffer {
         true
     }
 
-    pub(crate) fn sort(&mut self) {
+    /// Removes all entries and returns them in the order of their keys. A merge of several buffers
+    /// then reads each from its start to its end, and not at random places in memory. The buffer
+    /// keeps its memory.
+    pub(super) fn take_sorted(&mut self) -> Result<Vec<u8>, Malformed> {
         let bytes = &self.bytes;
         self.items.sort_unstable_by(|one, other| {
             let by_prefix = one.prefix.cmp(&other.prefix);
-            by_prefix.then_with(|| entry_at(bytes, one).0.cmp(entry_at(bytes, other).0))
+            by_prefix.then_with(|| key_at(bytes, one).cmp(key_at(bytes, other)))
         });
-    }
-
-    /// The entry at a position: in insertion order before `sort`, in key order
-    /// after it.
-    pub(crate) fn entry(&self, position: usize) -> Option<(&[u8], &[u8])> {
-        let item = self.items.get(position)?;
-        Some(entry_at(&self.bytes, item))
+        let mut sorted = Vec::with_capacity(bytes.len());
+        for item in &self.items {
+            let start = bytes.get(item.offset as usize..).unwrap_or_default();
+            let mut take = Take::new(start);
+            take_entry(&mut take)?;
+            let length = start.len() - take.rest().len();
+            sorted.extend_from_slice(start.get(..length).unwrap_or_default());
+        }
+        self.bytes.clear();
+        self.items.clear();
+        Ok(sorted)
     }
 }
 
-/// The key and the value of an entry.
-fn entry_at<'a>(bytes: &'a [u8], item: &Item) -> (&'a [u8], &'a [u8]) {
-    let mut take = Take::new(bytes.get(item.offset as usize..).unwrap_or_default());
-    let mut field = || take.bytes().unwrap_or_default();
-    (field(), field())
+fn key_at<'a>(bytes: &'a [u8], item: &Item) -> &'a [u8] {
+    let start = bytes.get(item.offset as usize..).unwrap_or_default();
+    Take::new(start).bytes().unwrap_or_default()
 }

@@ -1,14 +1,14 @@
 //! Sorting the entries of a new index: in memory if they fit, otherwise by
 //! external merge sort.
 //!
-//! 1. Collect entries in a sort buffer. Sort each full buffer. A sort cannot be
-//!    interrupted, so buffers are small.
-//! 2. When the sorted buffers and the next one would exceed the memory budget, merge the sorted
-//!    ones into a spill file.
-//! 3. At the end, while there are too many spill files to read at the same time,
-//!    merge some of them into one. Then merge the spill files and the remaining
-//!    buffers in one pass.
+//! 1. Collect entries in a sort buffer. When it is full, sort them and copy them in order. A sort
+//!    cannot be interrupted, so buffers are small.
+//! 2. When the sorted entries and the next buffer would exceed the memory budget, merge the sorted
+//!    entries into a spill file.
+//! 3. At the end, while there are too many spill files to read at the same time, merge some of them
+//!    into one. Then merge the spill files and the entries in memory in one pass.
 
+use super::entries::{EntryReader, malformed};
 use super::sort_buffer::{Prefix, SortBuffer, prefix_of};
 use super::spill::{Spill, SpillReader, SpillWriter};
 use crate::error::{EngineError, EngineResult};
@@ -18,7 +18,6 @@ use std::collections::binary_heap::PeekMut;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
-use teak_base::StorageResult;
 use teak_disk::Disk;
 use teak_transactions::WaitError;
 
@@ -54,11 +53,9 @@ pub(crate) struct Sorter {
     directory: SpillDirectory,
     budget: usize,
     active: SortBuffer,
-    sorted: Vec<SortBuffer>,
+    /// The sorted entries of earlier buffers.
+    sorted: Vec<Vec<u8>>,
     sorted_bytes: usize,
-    /// Empty buffers with the memory of buffers whose entries are in a spill file: the first use of
-    /// memory costs a page fault for each page.
-    empty: Vec<SortBuffer>,
     spills: Vec<Spill>,
     entries: u64,
 }
@@ -72,7 +69,6 @@ impl Sorter {
             active: SortBuffer::default(),
             sorted: Vec::new(),
             sorted_bytes: 0,
-            empty: Vec::new(),
             spills: Vec::new(),
             entries: 0,
         }
@@ -91,7 +87,11 @@ impl Sorter {
     ) -> EngineResult<()> {
         let bytes = self.active.memory() + key.len() + value.len();
         if bytes > self.buffer_bytes() && !self.active.is_empty() {
-            self.end_buffer(interrupted)?;
+            self.end_buffer()?;
+            // The next buffer, and the copy of its entries in order.
+            if self.sorted_bytes + 2 * self.buffer_bytes() > self.budget {
+                self.spill_sorted(interrupted)?;
+            }
         }
         if !self.active.push(key, value) {
             return Err(EngineError::Internal("an entry is too large".into()));
@@ -105,35 +105,26 @@ impl Sorter {
         SORT_BUFFER_BYTES_MAX.min(self.budget / 8)
     }
 
-    fn end_buffer(&mut self, interrupted: &Interrupted) -> EngineResult<()> {
-        let unused = self.empty.pop();
-        let next = unused.unwrap_or_else(|| SortBuffer::as_large_as(&self.active));
-        let mut buffer = std::mem::replace(&mut self.active, next);
-        buffer.sort();
-        self.sorted_bytes += buffer.memory();
-        self.sorted.push(buffer);
-        if self.sorted_bytes + self.buffer_bytes() > self.budget {
-            self.empty = self.spill_sorted(interrupted)?;
-        }
+    /// Sorts the entries of the active buffer.
+    fn end_buffer(&mut self) -> EngineResult<()> {
+        let sorted = self.active.take_sorted().map_err(malformed)?;
+        self.sorted_bytes += sorted.len();
+        self.sorted.push(sorted);
         Ok(())
     }
 
-    /// Merges the sorted buffers into a spill file. Returns the buffers, empty.
-    fn spill_sorted(&mut self, interrupted: &Interrupted) -> EngineResult<Vec<SortBuffer>> {
-        let buffers = std::mem::take(&mut self.sorted);
+    /// Merges the sorted entries in memory into a spill file.
+    fn spill_sorted(&mut self, interrupted: &Interrupted) -> EngineResult<()> {
+        let sorted = std::mem::take(&mut self.sorted);
         self.sorted_bytes = 0;
-        let sources = buffers.into_iter().map(Source::memory).collect();
-        let (spill, empty) = self.spill(sources, interrupted)?;
+        let sources = sorted.into_iter().map(Source::memory).collect();
+        let spill = self.spill(sources, interrupted)?;
         self.spills.push(spill);
-        Ok(empty)
+        Ok(())
     }
 
-    /// Merges sources into a spill file. Also returns the buffers of the sources, empty.
-    fn spill(
-        &self,
-        sources: Vec<Source>,
-        interrupted: &Interrupted,
-    ) -> EngineResult<(Spill, Vec<SortBuffer>)> {
+    /// Merges sources into a spill file.
+    fn spill(&self, sources: Vec<Source>, interrupted: &Interrupted) -> EngineResult<Spill> {
         let number = self.directory.next.fetch_add(1, AtomicOrdering::Relaxed);
         let mut writer = SpillWriter::create(&self.directory.disk, &self.directory.path, number)?;
         let mut merge = Merge::new(sources)?;
@@ -141,18 +132,13 @@ impl Sorter {
             writer.push(key, value)?;
             merge.advance()?;
         }
-        Ok((writer.finish()?, merge.empty))
+        Ok(writer.finish()?)
     }
 
     /// Ends the input. Returns all entries in the order of keys.
     pub(crate) fn finish(mut self, interrupted: &Interrupted) -> EngineResult<Merge> {
-        if !self.active.is_empty() {
-            self.active.sort();
-            let last = std::mem::take(&mut self.active);
-            self.sorted_bytes += last.memory();
-            self.sorted.push(last);
-        }
-        self.empty.clear();
+        self.end_buffer()?;
+        self.active = SortBuffer::default();
         // The merge needs memory for each spill file.
         let merge_bytes = self.sorted_bytes + self.spills.len() * SPILL_READ_BYTES;
         if !self.spills.is_empty() && merge_bytes > self.budget {
@@ -162,7 +148,7 @@ impl Sorter {
         while self.spills.len() > spills_max {
             let first: Vec<Spill> = self.spills.drain(..spills_max).collect();
             let sources = first.into_iter().map(Source::spill).collect();
-            let (merged, _) = self.spill(sources, interrupted)?;
+            let merged = self.spill(sources, interrupted)?;
             self.spills.push(merged);
         }
         let spilled = self.spills.into_iter().map(Source::spill);
@@ -173,34 +159,34 @@ impl Sorter {
 
 /// Sorted entries, and a position in them.
 enum Source {
-    Memory { buffer: SortBuffer, position: usize },
+    Memory(EntryReader),
     Spill(SpillReader),
 }
 
 impl Source {
-    fn memory(buffer: SortBuffer) -> Self {
-        let position = 0;
-        Self::Memory { buffer, position }
+    fn memory(sorted: Vec<u8>) -> Self {
+        Self::Memory(EntryReader::new(sorted))
     }
 
     fn spill(spill: Spill) -> Self {
         Self::Spill(SpillReader::new(spill))
     }
 
-    /// The current entry. `None` at the end, and before the first `advance` of a spill file.
+    /// The current entry. `None` before the first `advance`, and at the end.
     fn entry(&self) -> Option<(&[u8], &[u8])> {
         match self {
-            Self::Memory { buffer, position } => buffer.entry(*position),
+            Self::Memory(reader) => reader.entry(),
             Self::Spill(reader) => reader.entry(),
         }
     }
 
-    fn advance(&mut self) -> StorageResult<()> {
+    /// Moves to the next entry. Returns the prefix of its key, or `None` at the end.
+    fn advance(&mut self) -> EngineResult<Option<Prefix>> {
         match self {
-            Self::Memory { position, .. } => *position += 1,
+            Self::Memory(reader) => reader.advance().map_err(malformed)?,
             Self::Spill(reader) => reader.advance()?,
-        }
-        Ok(())
+        };
+        Ok(self.entry().map(|(key, _)| prefix_of(key)))
     }
 }
 
@@ -210,14 +196,6 @@ struct Head {
     /// The prefix of the current key, which decides most comparisons.
     prefix: Prefix,
     source: Box<Source>,
-}
-
-impl Head {
-    /// `None` when the source is at its end.
-    fn new(source: Box<Source>) -> Option<Self> {
-        let prefix = prefix_of(source.entry()?.0);
-        Some(Self { prefix, source })
-    }
 }
 
 impl PartialEq for Head {
@@ -247,8 +225,6 @@ impl Ord for Head {
 /// The entries of several sources in the order of keys.
 pub(crate) struct Merge {
     heads: BinaryHeap<Head>,
-    /// The buffers of the sources at their ends, without entries.
-    empty: Vec<SortBuffer>,
     /// Number of calls of `entry`, which checks for an interrupt at some of them.
     calls: u64,
 }
@@ -257,16 +233,12 @@ impl Merge {
     fn new(sources: Vec<Source>) -> EngineResult<Self> {
         let mut heads = BinaryHeap::with_capacity(sources.len());
         for mut source in sources {
-            if let Source::Spill(reader) = &mut source {
-                reader.advance()?;
+            if let Some(prefix) = source.advance()? {
+                let source = Box::new(source);
+                heads.push(Head { prefix, source });
             }
-            heads.extend(Head::new(Box::new(source)));
         }
-        Ok(Self {
-            heads,
-            empty: Vec::new(),
-            calls: 0,
-        })
+        Ok(Self { heads, calls: 0 })
     }
 
     /// The current entry. `None` at the end.
@@ -283,15 +255,11 @@ impl Merge {
 
     /// Moves to the next entry.
     pub(crate) fn advance(&mut self) -> EngineResult<()> {
-        let Some(mut top) = self.heads.peek_mut() else {
-            return Ok(());
-        };
-        top.source.advance()?;
-        if let Some((key, _)) = top.source.entry() {
-            top.prefix = prefix_of(key);
-        } else if let Source::Memory { mut buffer, .. } = *PeekMut::pop(top).source {
-            buffer.clear();
-            self.empty.push(buffer);
+        if let Some(mut top) = self.heads.peek_mut() {
+            match top.source.advance()? {
+                Some(prefix) => top.prefix = prefix,
+                None => drop(PeekMut::pop(top)),
+            }
         }
         Ok(())
     }

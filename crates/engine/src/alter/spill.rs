@@ -5,8 +5,8 @@
 //! A file is a sequence of blocks: the stored and the raw length of the payload (u32 each), its
 //! codec (u8), a checksum (u64), and the payload, which contains whole entries.
 
+use super::entries::{EntryReader, put_entry};
 use crate::name::SPILL_PREFIX;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::bytes::{Malformed, Put, Take};
@@ -62,8 +62,7 @@ impl SpillWriter {
     }
 
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> StorageResult<()> {
-        self.block.put_bytes(key);
-        self.block.put_bytes(value);
+        put_entry(&mut self.block, key, value);
         if self.block.len() >= BLOCK_BYTES {
             self.write_block()?;
         }
@@ -104,11 +103,7 @@ impl SpillWriter {
 pub(crate) struct SpillReader {
     spill: Spill,
     next_block: u64,
-    block: Vec<u8>,
-    /// Where the entry after the current one begins in the block.
-    offset: usize,
-    /// Where the key and the value of the current entry are in the block.
-    entry: Option<(Range<usize>, Range<usize>)>,
+    block: EntryReader,
 }
 
 impl SpillReader {
@@ -117,37 +112,25 @@ impl SpillReader {
         Self {
             spill,
             next_block: 0,
-            block: Vec::new(),
-            offset: 0,
-            entry: None,
+            block: EntryReader::default(),
         }
     }
 
-    /// The current entry. `None` at the end, and before the first `advance`.
+    /// The current entry. `None` before the first `advance`, and at the end.
     pub(crate) fn entry(&self) -> Option<(&[u8], &[u8])> {
-        let (key, value) = self.entry.clone()?;
-        Some((self.block.get(key)?, self.block.get(value)?))
+        self.block.entry()
     }
 
-    /// Moves to the next entry.
-    pub(crate) fn advance(&mut self) -> StorageResult<()> {
-        self.entry = None;
-        if self.offset >= self.block.len() && !self.read_block()? {
-            return Ok(());
+    /// Moves to the next entry. Returns whether there is one.
+    pub(crate) fn advance(&mut self) -> StorageResult<bool> {
+        loop {
+            match self.block.advance() {
+                Ok(true) => return Ok(true),
+                Ok(false) if !self.read_block()? => return Ok(false),
+                Ok(false) => {}
+                Err(Malformed) => return Err(self.corrupt("an entry is malformed")),
+            }
         }
-        let (Ok(key), Ok(value)) = (self.field(), self.field()) else {
-            return Err(self.corrupt("an entry is malformed"));
-        };
-        self.entry = Some((key, value));
-        Ok(())
-    }
-
-    /// Where the field at the offset is. Moves the offset to its end.
-    fn field(&mut self) -> Result<Range<usize>, Malformed> {
-        let mut take = Take::new(self.block.get(self.offset..).unwrap_or_default());
-        let length = take.bytes()?.len();
-        self.offset = self.block.len() - take.rest().len();
-        Ok(self.offset - length..self.offset)
     }
 
     fn read_block(&mut self) -> StorageResult<bool> {
@@ -179,8 +162,8 @@ impl SpillReader {
             Codec::None => Some(payload),
             codec => codec.decompress(&payload, raw as usize).ok(),
         });
-        self.block = block.ok_or_else(|| self.corrupt("a block does not decompress"))?;
-        self.offset = 0;
+        let block = block.ok_or_else(|| self.corrupt("a block does not decompress"))?;
+        self.block = EntryReader::new(block);
         self.next_block = start + u64::from(stored);
         Ok(true)
     }

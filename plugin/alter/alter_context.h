@@ -38,7 +38,7 @@ struct AlterContext final : public inplace_alter_handler_ctx {
   explicit AlterContext(OpenTable &altered_table) : open(altered_table) {}
   ~AlterContext() override { end(); }
 
-  /* Undoes what was not committed. */
+  /* Ends the alteration. Undoes it if it was not committed. */
   void end();
 
   /* Computes the virtual columns of the added keys in the altered table's record. In strict mode, a
@@ -69,7 +69,7 @@ struct AlterContext final : public inplace_alter_handler_ctx {
   ByteBuffer key, value;  // of the entry that is being encoded
 };
 
-/* For the engine's callbacks. `thd`: a THD. */
+/* Callback of the engine: whether the statement of the THD was killed. */
 bool is_alter_killed(void *thd);
 
 /* The progress of reading rows and writing entries, as SHOW PROCESSLIST shows it. */

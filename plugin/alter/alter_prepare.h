@@ -10,8 +10,8 @@
               these, if concurrent writes are allowed
      inplace  (concurrent writes, unless the lock forbids them) the rows of one snapshot are read; their entries are sorted
               and written
-     commit   (no statement uses the table) one record of the engine's log contains the new indexes, the row format, the
-              new version of the definition; for a partitioned table, those of all partitions
+     commit   (no statement uses the table) one record of the engine's log makes the new indexes, the row format and the
+              new version of the definition current; for a partitioned table, those of all partitions
 
    After a crash the server queries the version of the definition to determine whether the old or the new .frm is
    valid. */

@@ -88,8 +88,8 @@ bool in_a_key(const Field &field) {
 }
 
 /* Whether a column can get another character set or collation without rewriting the rows: its bytes do not change, and
-   nothing depends on the comparison of its values. So it is in no key and no partitioning function, and the table has
-   no virtual columns and no CHECK constraints. */
+   nothing depends on the comparison of its values. That is, it is in no key and no partitioning function, and the table
+   has no virtual columns and no CHECK constraints. */
 bool may_be_read_in(const Field &field, const Column_definition &wanted) {
   return wanted.type_handler() == field.type_handler() &&
          Charset(field.charset()).encoding_allows_reinterpret_as(wanted.charset) && !in_a_key(field) &&
@@ -125,7 +125,7 @@ enum_alter_inplace_result AlterSupport::check() {
 
 alter_table_operations AlterSupport::possible_operations() const {
   alter_table_operations possible = METADATA_OPERATIONS | LAYOUT_OPERATIONS | KEY_OPERATIONS | REBUILD_OPERATIONS;
-  // If the checks are turned off, existing rows need no check.
+  // If CHECK constraints are turned off, existing rows need no check.
   if (open_.thd()->variables.option_bits & OPTION_NO_CHECK_CONSTRAINT_CHECKS) possible |= ALTER_ADD_CHECK_CONSTRAINT;
   return possible;
 }

@@ -25,12 +25,12 @@ struct AlteredRows {
   std::unique_ptr<RowCodec> rows;           // after plan() it also reads rows from before the ALTER
   RowHistory history;
 
-  /* For rows that are not rewritten. The altered table's record contains the values of its new columns, see
+  /* For rows that are not rewritten. The altered table's record must contain the values of its new columns, see
      evaluate_added_columns(). Returns nullptr, or the reason why the rows must be rewritten. */
   const char *plan(const TABLE *altered, const Alter_inplace_info *alter, const Share &share);
 
-  /* If all rows are rewritten: drops the description of earlier row versions. Returns nullptr, or the reason why the
-     engine cannot store the rows. */
+  /* For rows that are all rewritten: the history becomes empty. Returns nullptr, or the reason why the engine cannot
+     store the rows. */
   const char *plan_rebuild(const TABLE *altered);
 };
 

@@ -52,7 +52,8 @@ class KeyBuilder {
     return context_.compute_virtual_columns(altered_);
   }
 
-  /* Reads one of the rows by the primary key in its entry's value, because the message shows the key's columns. */
+  /* Reads one of the rows with the duplicate key, because the message shows the columns of the key. The value of the
+     row's entry contains its primary key. */
   bool report_duplicate(const teak_duplicate &duplicate) {
     const uint key = context_.added[duplicate.index].key;
     teak_slice primary;

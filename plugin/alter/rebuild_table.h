@@ -4,10 +4,10 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* ALTER TABLE that rewrites the rows: under another primary key, or to compact them as if they had just been loaded.
-   The rows become the entries of an added index; the record that commits the ALTER makes it the table's row index.
-   If the order of the rows does not change, they are written while they are read. Otherwise they are sorted first,
-   as are the entries of secondary keys. */
+/* Rewrites all rows and keys, for an ALTER TABLE that requires it (under another primary key, for example), and for FORCE
+   and OPTIMIZE TABLE. The rows become the entries of an added index; the record that commits the ALTER makes it the
+   table's row index. If the order of the rows does not change, they are written while they are read; otherwise they are
+   sorted first. The entries of secondary keys are always sorted first. */
 
 #ifndef TEAK_ALTER_REBUILD_TABLE_H
 #define TEAK_ALTER_REBUILD_TABLE_H

@@ -25,7 +25,7 @@ namespace {
 // By default the server shows at most 64 messages of a statement, and a table may have many partitions.
 constexpr size_t FINDINGS_OF_PARTITION_MAX = 5;
 
-/* A number with the text for one or for several. */
+/* The number and its noun: `one` for 1, otherwise `several`. */
 std::string counted(uint64_t count, const char *one, const char *several) {
   return std::to_string(count) + " " + (count == 1 ? one : several);
 }
@@ -47,9 +47,9 @@ class TableRepair {
   }
 
  private:
-  /* Rebuilds the table. Repeats this if damage is found in a table without known damage. If several rows have the same
-     value of a unique key, repeats it and leaves out all of them except one. Each attempt ends at the first key with
-     duplicates, so there is up to one such repetition for each unique key. True: an error was raised. */
+  /* Rebuilds the table. Starts again if it finds damage or duplicates in a table without known damage. If several rows of
+     a damaged table have the same value of a unique key, starts again and leaves out all of them except one. Each attempt
+     ends at the first key with duplicates, so it may start again once for each unique key. True: an error was raised. */
   bool rebuild() {
     for (;;) {
       AlterContext context(open_);
@@ -129,7 +129,7 @@ class TableRepair {
     return context_->add_entries(table, key);
   }
 
-  /* Adds the rows whose entries were left out of unique keys to `excluded_`. Returns whether there are any. */
+  /* Adds to `excluded_` the rows whose entries were left out of a unique key. Returns whether there are any. */
   bool exclude_duplicates(const AlterContext &context) {
     teak_duplicate duplicate;
     size_t number = 0;

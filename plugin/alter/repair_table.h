@@ -8,8 +8,8 @@
    committed by one log record; until then the table is unchanged. The old files of a damaged table are moved to the
    directory #teak_orphans.
 
-   What could not be read is reported. If a newer version of a row was lost, an older one takes its place. This
-   row may then have the same value of a unique key as another row: one of the two is left out. */
+   What could not be read is reported. If the newest version of a row was lost, an older version takes its place. It
+   may have the same value of a unique key as another row; then one of the two rows is left out. */
 
 #ifndef TEAK_ALTER_REPAIR_TABLE_H
 #define TEAK_ALTER_REPAIR_TABLE_H
@@ -21,7 +21,7 @@
 namespace teak {
 
 /* Returns HA_ADMIN_OK, with warnings about what was lost, or an HA_ADMIN_ error. The server has closed all other
-   instances of the table. `undamaged`: every block can be read. */
+   instances of the table. `undamaged`: is_undamaged() (handler/check.h) has found no damage. */
 int repair_table(OpenTable &open, THD *thd, bool undamaged);
 
 }  // namespace teak

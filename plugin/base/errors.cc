@@ -103,8 +103,8 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
     case TEAK_INTERNAL:
       break;
   }
-  // Does not log errors that a statement causes. Does not log a full disk either, because the server logs each such
-  // error. The engine logs when the disk becomes full or has space again, and when a table becomes read-only or
+  // Errors that a statement causes are not logged. A full disk is not logged here, because the server logs each such
+  // error. The engine itself logs when the disk becomes full or has space again, and when a table becomes read-only or
   // unavailable.
   if (status != TEAK_TABLE_EXISTS && status != TEAK_TOO_LARGE && status != TEAK_INTERRUPTED &&
       status != TEAK_NO_SPACE && status != TEAK_TOO_MANY_LOCKS && status != TEAK_READ_ONLY &&

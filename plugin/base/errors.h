@@ -30,7 +30,7 @@ constexpr int ERROR_OF_ENGINE = HA_ERR_LAST + 20;
    may log the cause. */
 int convert(THD *thd, teak_status status, const char *subject, std::string *cause);
 
-/* The same outside of a handler (commit, savepoints): also raises the error, unless a KILL caused it. */
+/* Like convert(), for calls outside of a handler (commit, savepoints). Also raises the error, unless a KILL caused it. */
 int raise(THD *thd, teak_status status, const char *subject);
 
 /* The engine's message for the calling thread's last error. Does not allocate memory. */
@@ -44,7 +44,7 @@ class LastErrorText {
   char text_[1024];
 };
 
-/* Raises the error for a caught std::bad_alloc, in functions after which the server expects a raised error. Returns
+/* Raises the error for a caught std::bad_alloc. For functions that must raise an error themselves if they fail. Returns
    true. */
 bool raise_out_of_memory();
 

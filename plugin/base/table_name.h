@@ -15,9 +15,9 @@
 
 namespace teak {
 
-/* The engine's name of a table, given the server's path. The path of a temporary table is in the server's temporary
-   directory; its name is unique in the server and is used without a directory. The prefix is replaced, because the
-   server removes files with its own prefix. */
+/* The engine's name of a table, given the server's path. For a temporary table, whose path is in the server's temporary
+   directory, it is the last part of the path, which is unique in the server. Its prefix is replaced, because the server
+   removes files with its own prefix. */
 class EngineTableName {
  public:
   explicit EngineTableName(const char *path);
@@ -34,7 +34,7 @@ class EngineTableName {
 bool is_filled_copy(const char *path);
 
 /* Whether a path names a complete table: not a partition, a temporary table, or a table that the server uses during an
-   ALTER TABLE. Only the paths of these contain '#', because the server encodes it in names that a user has chosen. */
+   ALTER TABLE. Only the paths of the latter contain '#', because the server encodes it in names that a user has chosen. */
 bool is_whole_table(const char *path);
 
 bool is_partition(const char *path);

@@ -50,8 +50,8 @@ class KeyCodec {
   /* The primary codec of a table without a primary key: an 8-byte big-endian row id, no columns. */
   static std::unique_ptr<KeyCodec> create_hidden();
 
-  /* Like decodable(), for index_flags(), which the server calls before the table is open. `part` includes the parts
-     of the extended key. */
+  /* Like decodable(), for index_flags(), which the server calls before the table is open. `part_number` may be that of a
+     part of the extended key. */
   static bool part_decodable(const TABLE_SHARE *share, uint key_number, uint part_number);
 
   ~KeyCodec();
@@ -73,7 +73,7 @@ class KeyCodec {
   /* The same for an image of `length` bytes: appends all parts that are completely in the image. */
   void encode_image(const uchar *server_key, uint length, ByteBuffer *out) const;
 
-  /* Whether one of these leading parts of the image is NULL, among this index's own parts. */
+  /* Whether one of the leading `parts` of the image is NULL. Considers only this index's own parts. */
   bool image_has_null(const uchar *server_key, key_part_map parts) const;
 
   /* The length of the encoded columns; in a secondary entry the encoded primary key follows.

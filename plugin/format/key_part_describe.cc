@@ -78,8 +78,8 @@ bool take_string(KeyPart *part, const KEY_PART_INFO &server_part, const Field *f
     part->prefix = server_part.length != field->field_length;
     column = part->prefix ? StringCodec::Column::FixedPrefix : StringCodec::Column::Fixed;
   }
-  /* A CHAR is padded after its characters. The padding is significant if spaces are, and may end within a multi-byte
-     space. */
+  /* A CHAR is padded after its characters. The padding is significant if trailing spaces are, and may end within a
+     multi-byte space. */
   if (part->prefix || (part->form == KeyPart::Form::Char && part->collation->mbmaxlen > 1 &&
                        ((part->collation->state & MY_CS_NOPAD) != 0 || part->collation->mbminlen > 1)))
     part->characters_max = server_part.length / part->collation->mbmaxlen;

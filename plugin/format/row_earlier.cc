@@ -150,7 +150,7 @@ bool EarlierRows::decode(const uint8_t *value, size_t length, uchar *record, con
   for (size_t i = 0; i < form->fills.size(); i++) {
     const RowHistory::Fill &fill = *form->fills[i];
     const RowPlan::Place &place = plan_.places[form->filled_places[i]];
-    static const uint8_t EMPTY = 0;  // an empty vector may return nullptr, which would mean out of memory
+    static const uint8_t EMPTY = 0;  // data() of an empty vector may be nullptr: out of memory for set()
     const uint8_t *bytes = fill.bytes.empty() ? &EMPTY : fill.bytes.data();
     if (fill.null)
       set_null(place, record);

@@ -29,7 +29,7 @@ RowHistory::Fill fill_of(const RowPlan &plan, size_t number, const uchar *record
   return fill;
 }
 
-/* Whether stored bytes of one column are valid for the other. */
+/* Whether bytes that are stored for the old column are valid for the new one. */
 bool same_bytes(const RowPlan &plan, size_t number, const RowPlan &old_plan, size_t old_number) {
   const ColumnLayout::Column &column = plan.layout.columns[number], &old_column = old_plan.layout.columns[old_number];
   if (column.width != old_column.width) return false;

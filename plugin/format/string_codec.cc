@@ -129,7 +129,8 @@ size_t without_trailing_spaces(const uchar *string, size_t length) {
   return length;
 }
 
-/* Writes units of one byte, or the first byte of longer ones, with spaces (or zeros) as the ending requires. */
+/* Writes units: unit() writes the first byte of each, rest() the others. Encodes spaces (or zero bytes) as the ending
+   requires. */
 template <bool SPACES> struct UnitWriter {
   uint8_t *to;
   uint8_t space;

@@ -20,7 +20,7 @@
    Every string ends in [space][128].
 
    NO PAD collations: byte units write 0x00 as 0x00 0xFF and end in 0x00 0x00; the two-byte weights of UCA collations
-   are never 0 and end in 0x0000.
+   are never 0, so they are written unchanged and followed by 0x0000.
 
    A prefix of a NO PAD CHAR under UCA: a prefix whose last characters have no weight is a shorter sequence than a
    prefix of the same number of characters with weights, although the characters that were cut off may have weights. The server's

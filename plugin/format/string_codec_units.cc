@@ -62,7 +62,7 @@ bool StringCodec::choose_levels(Column column) {
     if (space_bytes > sizeof spaces) return false;
     memcpy(space, spaces + sizeof spaces - space_bytes, space_bytes);
     if (collation_->mbminlen > 1) {
-      int bytes = collation_->wc_mb(' ', space, space + sizeof space);  // little-endian ones, too
+      int bytes = collation_->wc_mb(' ', space, space + sizeof space);  // also correct for utf16le
       if (bytes <= 0) return false;
       space_bytes = static_cast<size_t>(bytes);
     }

@@ -9,8 +9,8 @@
    A secondary entry refers to its row by the primary key. The entry and the row may not match, in three cases:
    1. A locking statement locks the row and reads its newest version.
    2. A dirty read sees the current state of each index.
-   3. A transaction that has written a row which another transaction had changed after the snapshot sees its own version
-      of the row, but the entries from before the other transaction's change.
+   3. A transaction writes a row that another transaction has changed after the first one's snapshot. It then sees its
+      own version of the row, but the entries from before the other transaction's change.
    An entry that does not match its row is skipped. */
 
 #ifndef TEAK_HANDLER_ROW_FETCHER_H

@@ -10,8 +10,8 @@
 
 namespace teak {
 
-/* Each kind of write adds the entries of the indexes under construction, and calls the engine. add_building() returns false
-   when memory runs out. */
+/* Insertion, Change and Removal are the kinds of writes. add_building() adds the entries of the indexes that an ALTER
+   TABLE builds, and returns false when memory runs out. drop_building() removes them. call() calls the engine. */
 
 class RowWriter::Insertion {
  public:

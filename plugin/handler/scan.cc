@@ -17,7 +17,7 @@ namespace {
 constexpr int ATTEMPTS_MAX = 100;  // of a unique lookup, see read_unique()
 
 /* The server's own uniqueness checks search for a conflicting row before they write a row. Other transactions must
-   not insert such a row between the two, under any isolation level. */
+   not insert such a row between the search and the write, under any isolation level. */
 bool is_checked_by_server(const KEY &key) { return key.algorithm == HA_KEY_ALG_LONG_HASH || key.without_overlaps; }
 
 }  // namespace

@@ -84,8 +84,8 @@ class Writes {
     if (any()) leave_all();
   }
   /* Called before a prepared transaction is detached from its connection: it remains in its slots until
-     ended_by_xid(). If memory runs out, it remains in them until the server ends, so that no cached result of their
-     tables is used. */
+     ended_by_xid(). If memory runs out, it remains in them until the server ends; no cached results of the slots'
+     tables are used then. */
   void leave_to(teak_slice xid);
 
  private:
@@ -96,7 +96,7 @@ class Writes {
   std::bitset<SLOTS> is_in_;
 };
 
-/* Called when a detached prepared transaction has ended. */
+/* Called when a prepared transaction has ended for which leave_to() was called. */
 void ended_by_xid(teak_slice xid);
 
 /* Whether the result that a statement will compute may be stored; if so, `data` receives the argument for

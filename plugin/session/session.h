@@ -69,7 +69,7 @@ class Session {
   int rollback(bool all);
 
   /* Two-phase commit. The server calls prepare(), then optionally commit_ordered() (from any thread, in the order of
-     the binary log; it cannot fail), then commit() or rollback(). */
+     the binary log; it returns no error), then commit() or rollback(). */
   int prepare(bool all);
   void commit_ordered(bool all);
 
@@ -83,8 +83,8 @@ class Session {
   /* KILL, from any thread. */
   void interrupt();
 
-  /* Stores the number of the key of the last duplicate-key error. The server requests it after the error: if an UPDATE
-     moves a row between partitions, from another handler than the one that reported the error. */
+  /* Stores the number of the key of the last duplicate-key error. The server requests it after the error. It may do so
+     through another handler than the one that reported the error, if an UPDATE moves a row between partitions. */
   void note_duplicate(uint key) { duplicate_key_ = key; }
   uint duplicate_key() const { return duplicate_key_; }
 

@@ -25,7 +25,7 @@ class FrmImage {
 
   teak_status set(teak_slice image);
   void set_stored(uint32_t raw_bytes, teak_slice stored);
-  /* Reads the .frm file of a table, whose path has no extension. */
+  /* Reads the .frm file of a table. `path` is without the extension. */
   teak_status read_file(const char *path);
   teak_status decompress(std::vector<uint8_t> *image) const;
 

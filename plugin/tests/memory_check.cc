@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Creates codecs while one allocation after the other fails. The test engine is linked with -Bsymbolic-functions, so
-   that its calls of new are those of this file. */
+/* Creates each codec repeatedly; each time another one of its allocations fails. The test engine is linked with
+   -Bsymbolic-functions, so that it calls the operator new of this file. */
 
 #include "codec_engine.h"
 

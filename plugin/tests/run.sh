@@ -62,8 +62,8 @@ mariadb-install-db --no-defaults "${as_user[@]}" --datadir="$DATA" --auth-root-a
     >"$WORK/install.log" 2>&1 || { tail -5 "$WORK/install.log" >&2; fail "mariadb-install-db failed."; }
 PRELOAD=
 [ -z "$SANITIZE" ] || PRELOAD=$(g++ -print-file-name=libasan.so)
-# Turns user poisoning off: the server's inline functions in the test engine, compiled with the sanitizer, poison memory
-# that the server, compiled without it, never unpoisons.
+# Turns user poisoning off. The test engine contains inline functions of the server that poison memory if they are
+# compiled with the sanitizer. The server is compiled without it and never unpoisons this memory.
 LD_PRELOAD=$PRELOAD ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:alloc_dealloc_mismatch=0:allow_user_poisoning=0 \
     mariadbd --no-defaults "${as_user[@]}" --datadir="$DATA" --socket="$SOCKET" --skip-networking --plugin-dir="$OUT" \
     --plugin-maturity=experimental --plugin-load-add=ha_teakcodec --log-error="$WORK/error.log" --skip-log-bin \

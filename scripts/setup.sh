@@ -73,7 +73,7 @@ need_root() { # WHAT FOR
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
-# apt's output goes to a file, shown only when it fails.
+# apt's output goes to a file, which is shown only if apt fails.
 apt_quietly() {
     local log=$BUILD/apt.log
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q "$@" >"$log" 2>&1 ||

@@ -1,9 +1,10 @@
 """`make bench-checkpoint`: how an engine writes the changes of many index files, during single-row insertions into
 another table.
 
-On an empty private server with a log of 32 MiB, which requires that old changes are written soon: TABLES tables with a primary and two secondary keys, all open. One row of each
-is updated. Measured during the updates and SECONDS after them: the syncs that the engine counts, bytes written by the
-process, the rounds of checkpoints, and the latency of insertions by another connection.
+An empty private server has a log of 32 MiB, so old changes must be written soon. TABLES tables with a primary and two
+secondary keys are created, and all remain open. Then one row of each table is updated. From the start of the updates
+until SECONDS after their end, the benchmark measures the syncs that the engine counts, the bytes written by the process,
+the rounds of checkpoints, and the latency of insertions by another connection.
 """
 
 import argparse

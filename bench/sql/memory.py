@@ -50,7 +50,8 @@ def in_parallel(server, count, work):
 
 
 class Case:
-    """One load on one server. Measures in bytes `peak`, the maximum resident memory, and `rest`, that some seconds later."""
+    """One load on one server. Measures, in bytes, `peak`, the maximum resident memory, and `rest`, the resident memory
+    some seconds after the load."""
 
     cache_bytes = 64 * MIB
     server_options = ()

@@ -1,10 +1,10 @@
 """`make bench-recovery`: the time of a start after kill -9, by the size of the log that recovery reads, against InnoDB.
 
-For each size and engine, on an empty private server whose log may grow to eight times the size, so that no checkpoint
-begins: 4 connections insert rows with random 16-byte keys and two secondary keys until Teak's log has the size. InnoDB
-gets the same number of rows. Then the server is killed and started. The time ends when the server answers; then the
-rows are counted, and must be those that were acknowledged. InnoDB writes its pages during the insertions, which shortens
-its recovery; RIVAL is the largest size, in GiB, at which it is measured.
+For each size and engine, 4 connections insert rows with random 16-byte keys and two secondary keys on an empty private
+server, until the log of the first engine has the size. The other engines get the same number of rows. The log may grow to
+eight times the size, so that no checkpoint begins. Then the server is killed and started. The measured time ends when the
+server answers. Then the rows are counted; the count must be the number of acknowledged rows. InnoDB writes its pages
+during the insertions, which shortens its recovery. RIVAL is the largest size, in GiB, at which InnoDB is measured.
 """
 
 import argparse

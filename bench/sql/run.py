@@ -3,9 +3,9 @@
 Every run of a workload uses a new server and data directory. All engines get the same cache size and otherwise their
 default settings, so every engine is durable at commit. Workloads:
 
-- load, load_keys: LOAD DATA of star-schema facts (18 columns with a comment of ten words), with no key and with four
-  secondary ones. Then, after a restart, full scans that sum columns that are in no key.
-- add_keys: the same facts loaded with no key; then the four secondary ones are built by two ALTER TABLE
+- load, load_keys: LOAD DATA of star-schema facts (18 columns, one of them a comment of ten words), without keys and with
+  four secondary keys. Then, after a restart, full scans that sum columns that are in no key.
+- add_keys: the same facts are loaded without keys; then the four secondary keys are built by two ALTER TABLE
   ... ALGORITHM=NOCOPY: one key by the first, three keys by the second.
 - insert: INSERT statements of 1000 rows, an AUTO_INCREMENT primary key and three random secondary keys.
 - point: prepared SELECTs by primary key, and full scans, on a table that fits the cache.

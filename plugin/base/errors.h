@@ -30,7 +30,8 @@ constexpr int ERROR_OF_ENGINE = HA_ERR_LAST + 20;
    may log the cause. */
 int convert(THD *thd, teak_status status, const char *subject, std::string *cause);
 
-/* Like convert(), for calls outside of a handler (commit, savepoints). Also raises the error, unless a KILL caused it. */
+/* Like convert(), for calls outside of a handler (commit, savepoints). Also raises the error, unless a KILL caused
+   it. */
 int raise(THD *thd, teak_status status, const char *subject);
 
 /* The engine's message for the calling thread's last error. Does not allocate memory. */
@@ -44,8 +45,8 @@ class LastErrorText {
   char text_[1024];
 };
 
-/* Raises the error for a caught std::bad_alloc. For functions that must raise an error themselves if they fail. Returns
-   true. */
+/* Raises the error for a caught std::bad_alloc. For functions that must raise an error themselves if they fail.
+   Returns true. */
 bool raise_out_of_memory();
 
 }  // namespace teak

@@ -15,9 +15,9 @@
 
 namespace teak {
 
-/* The engine's name of a table, given the server's path. For a temporary table, whose path is in the server's temporary
-   directory, it is the last part of the path, which is unique in the server. Its prefix is replaced, because the server
-   removes files with its own prefix. */
+/* The engine's name of a table, given the server's path. For a temporary table, whose path is in the server's
+   temporary directory, it is the last part of the path, which is unique in the server. Its prefix is replaced,
+   because the server removes files with its own prefix. */
 class EngineTableName {
  public:
   explicit EngineTableName(const char *path);
@@ -33,8 +33,9 @@ class EngineTableName {
 /* Whether a path of the server names the target of a copying ALTER TABLE, or a partition that is being reorganised. */
 bool is_filled_copy(const char *path);
 
-/* Whether a path names a complete table: not a partition, a temporary table, or a table that the server uses during an
-   ALTER TABLE. Only the paths of the latter contain '#', because the server encodes it in names that a user has chosen. */
+/* Whether a path names a complete table: not a partition, a temporary table, or a table that the server uses during
+   an ALTER TABLE. Only the paths of these three kinds contain '#', because the server encodes it in names that a
+   user has chosen. */
 bool is_whole_table(const char *path);
 
 bool is_partition(const char *path);

@@ -66,9 +66,9 @@ void KeyCodec::place_suffix(const KEY &key, uint32_t image_offset, const KeyCode
   for (const KeyPart &primary_part : primary.parts_) {
     uint i = 0;
     while (i < key.ext_key_parts && key.key_part[i].fieldnr != primary_part.column + 1) i++;
-    /* The server does not extend a key that has a prefix of a column. It should not append a prefix part of the primary
-       key either, but does so if the key contains enough of the other parts of the primary key, because it compares only
-       the numbers of parts. */
+    /* The server does not extend a key that has a prefix of a column. It should not append a prefix part of the
+       primary key either, but does so if the key contains enough of the other parts of the primary key, because it
+       compares only the numbers of parts. */
     if (i == key.ext_key_parts || (i < parts_.size() && parts_[i].prefix)) return;
     KeyPart part = primary_part;
     part.image_whole = part.prefix && i < parts_.size();

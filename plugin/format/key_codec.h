@@ -50,8 +50,8 @@ class KeyCodec {
   /* The primary codec of a table without a primary key: an 8-byte big-endian row id, no columns. */
   static std::unique_ptr<KeyCodec> create_hidden();
 
-  /* Like decodable(), for index_flags(), which the server calls before the table is open. `part_number` may be that of a
-     part of the extended key. */
+  /* Like decodable(), for index_flags(), which the server calls before the table is open. `part_number` may be that
+     of a part of the extended key. */
   static bool part_decodable(const TABLE_SHARE *share, uint key_number, uint part_number);
 
   ~KeyCodec();

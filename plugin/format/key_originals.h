@@ -35,8 +35,8 @@ struct KeyPart;
 class KeyOriginals {
  public:
   /* *originals: nullptr when no column of the key is stored as an original, or the key is not supported (its codec
-     reports that). False, with a message in *error, when out of memory; the caller must then fail, because it would write
-     entries without their originals. */
+     reports that). False, with a message in *error, when out of memory; the caller must then fail, because it would
+     write entries without their originals. */
   static bool create(const TABLE *table, uint key_number, std::unique_ptr<KeyOriginals> *originals, std::string *error);
 
   /* Whether one of the key's own parts is stored as an original. Can be called before the table is open, when the

@@ -17,7 +17,8 @@
 
 namespace teak {
 
-/* The names of the database and the table, from the table's name in the engine. Both are empty if the latter is empty. */
+/* The names of the database and the table, from the table's name in the engine. Both are empty if the latter is
+   empty. */
 struct SqlName {
   std::string database, table;
   explicit SqlName(teak_slice name);

@@ -64,10 +64,10 @@ class Cursor {
   teak_status previous(teak_row *row);
   void unlock();
 
-  /* Turns semi-consistent reads on or off, until the cursor is bound again. If another transaction has locked or written
-     a row, such a read returns the row's newest committed version and does not lock the row. The following next() or
-     previous() waits for the lock of this row and returns the row again if it still exists, unless unlock() was called
-     for it. */
+  /* Turns semi-consistent reads on or off, until the cursor is bound again. If another transaction has locked or
+     written a row, such a read returns the row's newest committed version and does not lock the row. The following
+     next() or previous() waits for the lock of this row and returns the row again if it still exists, unless unlock()
+     was called for it. */
   void set_semi_consistent(bool semi_consistent);
   bool is_unlocked() const { return unlocked_; }
 

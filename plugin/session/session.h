@@ -83,8 +83,8 @@ class Session {
   /* KILL, from any thread. */
   void interrupt();
 
-  /* Stores the number of the key of the last duplicate-key error. The server requests it after the error. It may do so
-     through another handler than the one that reported the error, if an UPDATE moves a row between partitions. */
+  /* Stores the number of the key of the last duplicate-key error. The server requests it after the error. It may do
+     so through another handler than the one that reported the error, if an UPDATE moves a row between partitions. */
   void note_duplicate(uint key) { duplicate_key_ = key; }
   uint duplicate_key() const { return duplicate_key_; }
 

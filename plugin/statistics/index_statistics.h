@@ -35,10 +35,10 @@ class IndexStatistics {
      stored; 0: they are not stored. */
   void init(teak_table *table, uint64_t table_id, std::vector<Index> indexes);
 
-  /* Loads the stored statistics in the first call without `force`. Samples if there are none, or if the number of rows
-     has changed much since they were sampled; with `force`, always samples, and more. Writes the results into the server's
-     statistics, and stores them (those of a small table only with `force`). Waits for another sampling thread only if
-     there are no statistics yet, or with `force`. */
+  /* Loads the stored statistics in the first call without `force`. Samples if there are none, or if the number of
+     rows has changed much since they were sampled; with `force`, always samples, and more. Writes the results into
+     the server's statistics, and stores them (those of a small table only with `force`). Waits for another sampling
+     thread only if there are no statistics yet, or with `force`. */
   teak_status refresh(THD *thd, const TABLE *table, uint64_t rows, bool force);
   /* Writes the latest samples into the server's statistics. For a partitioned table, the last call, of any
      partition, determines the result. */

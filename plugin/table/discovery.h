@@ -29,10 +29,11 @@ int discover_table_existence(handlerton *hton, const char *database, const char 
 
 /* ---- */
 
-/* Compares the version of the definition that the server has read with that in the table's metadata. Stores the server's
-   definition if the metadata contains none, or no version. If the versions differ, returns HA_ERR_TABLE_DEF_CHANGED if
-   the metadata contains the definition (the server then deletes the .frm file and discovers the table), otherwise
-   ERROR_OF_ENGINE. If they do not differ, returns 0. Partitions and temporary tables are not checked. */
+/* Compares the version of the definition that the server has read with that in the table's metadata. Stores the
+   server's definition if the metadata contains none, or no version. If the versions differ, returns
+   HA_ERR_TABLE_DEF_CHANGED if the metadata contains the definition (the server then deletes the .frm file and
+   discovers the table), otherwise ERROR_OF_ENGINE. If they do not differ, returns 0. Partitions and temporary tables
+   are not checked. */
 int check_definition(const char *path, const TABLE_SHARE *share, TableMetadata *metadata, std::string *cause);
 
 /* Renames a table, or a partition, in the engine. If a table becomes a partition, its definition is removed from its

@@ -35,8 +35,8 @@ namespace teak {
 class Share final : public Handler_share {
  public:
   enum class Purpose { Use, Repair };
-  /* Opens the engine's table. Purpose::Use does not open its files. Purpose::Repair opens them, and succeeds even if the
-     table cannot be used. Returns 0, or the server's error with the cause. */
+  /* Opens the engine's table. Purpose::Use does not open its files. Purpose::Repair opens them, and succeeds even if
+     the table cannot be used. Returns 0, or the server's error with the cause. */
   static int open(THD *thd, const char *name, const TABLE *table, Purpose purpose, Share **share, std::string *cause);
   ~Share() override;
 

@@ -227,8 +227,9 @@ void check_collation(CHARSET_INFO *collation, uint64_t seed, uint32_t pairs, Che
     bool pads = (collation->state & MY_CS_NOPAD) == 0, cut = !pads || collation->mbminlen > 1;
     fixed->encode(a_full.data(), cut ? counted(collation, a_full, CHARACTERS) : a_full.size(), &a_key);
     fixed->encode(b_full.data(), cut ? counted(collation, b_full, CHARACTERS) : b_full.size(), &b_key);
-    /* PAD SPACE strings are compared with strnncollsp(), as SQL compares them. strnncollsp_nchars(), without its flag for
-       trimmed strings, ranks the end of a full string below a space if the string ends in characters without weight. */
+    /* PAD SPACE strings are compared with strnncollsp(), as SQL compares them. strnncollsp_nchars(), without its flag
+       for trimmed strings, ranks the end of a full string below a space if the string ends in characters without
+       weight. */
     server = pads ? sign(collation->strnncollsp(a_full.data(), a_full.size(), b_full.data(), b_full.size()))
                   : sign(collation->coll->strnncollsp_nchars(collation, a_full.data(), a_full.size(), b_full.data(),
                                                              b_full.size(), CHARACTERS, 0));

@@ -129,7 +129,7 @@ def check_file(name, names):
 
 
 def check_wording(files):
-    """Faults of the wording of the files, where they are text."""
+    """Yields the faults of wording in the files that are text."""
     for name in files:
         if name not in GENERATED and not name.startswith("scripts/tidy/"):
             try:

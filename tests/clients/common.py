@@ -95,9 +95,9 @@ def tables_of(connection, database):
 
 
 def checksum(connection, database, table):
-    """Returns CHECKSUM TABLE of the table, after "1" or None (no rows). If the table has virtual columns, uses a copy,
-    because the statement would include bits that are undefined in every engine (the NULL bits of columns that it does
-    not read)."""
+    """Returns "1", or None if the table has no rows, and the table's CHECKSUM TABLE. If the table has virtual columns,
+    returns "copy" and the checksum of a copy, because in every engine the table's own checksum would include undefined
+    bits (the NULL bits of columns that the statement does not read)."""
     name = f"{quoted(database)}.{quoted(table)}"
     virtual = connection.value(
         f"SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = '{database}' "

@@ -76,8 +76,8 @@ def migrate(checks, engine, connection):
 
 
 def keys_of(constraints):
-    """The columns of each constraint, and whether it is unique, primary or a CHECK. Ignores the index of a FOREIGN KEY on columns that have a unique
-    key."""
+    """The columns of each constraint, and whether it is unique, primary or a CHECK. Ignores the index of a FOREIGN KEY
+    on columns that have a unique key."""
     found = {}
     for each in constraints:
         kinds = (each["unique"], each["primary_key"], each["check"])

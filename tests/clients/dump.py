@@ -1,5 +1,5 @@
-"""mariadb-dump of a Teak database while another client writes: one consistent state, which loads into Teak and into
-InnoDB; and --tab with mariadb-import."""
+"""Tests mariadb-dump of a Teak database while another client writes. The dump must contain one consistent state, and
+load into Teak and into InnoDB. The same for --tab with mariadb-import."""
 
 import re
 import shutil
@@ -63,7 +63,8 @@ def prepare(connection):
 
 
 def while_written(checks, connection, what, take, read):
-    """Repeats `take` until the writer has committed during a call; `read` returns the dumped state."""
+    """Repeats `take`, which makes a dump, until the writer has committed during a call, and after the dumped state.
+    `read` returns the dumped state. Returns the last dump."""
     writing = writer.Writer(DATABASE)
     writing.start()
     try:

@@ -1,4 +1,4 @@
-"""mydumper of a Teak database while another client writes, and myloader into Teak and InnoDB."""
+"""Tests mydumper of a Teak database while another client writes, and myloader into Teak and into InnoDB."""
 
 import re
 import shutil

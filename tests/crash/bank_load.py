@@ -41,7 +41,7 @@ class Ledger:
         self.committed, self.prepared = {}, {}
         self.ended = {}  # how each prepared transaction ended
         self.newest = 0
-        self.doubtful = None  # (what was sent, number, transfer), without an answer
+        self.doubtful = None  # (step, number, transfer) that was sent and not acknowledged
 
     def read(self, path):
         """Reads a round's journal; returns the teller's errors and the number of transfers that it ended."""
@@ -273,8 +273,8 @@ class Coordinator:
         return faults
 
     def end_doubtful(self, connection, teller, ledger, found):
-        """Ends the transaction in flight, or records that it was committed: its state is known now, although the answer
-        was lost."""
+        """Ends the XA transaction that was in flight. If the transaction in flight was not an XA transaction, records that
+        it was committed if the table `moved` shows this."""
         if ledger.doubtful is None:
             return
         step, number, transfer = ledger.doubtful

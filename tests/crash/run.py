@@ -122,8 +122,8 @@ class Test:
     # ---- what must hold ----------------------------------------------------------------------------------------------
 
     def verify(self):
-        """Compares the server with the journals, and adds the commits in flight that were applied to the model. Returns
-        the faults, the number of these commits, and the number of all commits in flight."""
+        """Compares the server with the journals, and adds to the model the commits in flight that the server has applied.
+        Returns the faults, the number of these commits, and the number of all commits in flight."""
         faults, doubtful_there, doubtful_all = [], 0, 0
         with self.server.connect(DATABASE) as connection:
             progress = {int(writer): int(number) for writer, number in

@@ -308,7 +308,8 @@ class Writer:
         self.counts["committed"] += 1
 
     def autocommit(self, number):
-        """One statement that is its own transaction. Its effects must be known before it is sent, so it inserts rows by key."""
+        """One statement that is its own transaction. Its effects must be known before it is sent, so it inserts rows with
+        unused ids and codes."""
         new = {self.new_id(): self.account() for _ in range(self.random.choice([1, 2, 20]))}
         if len({row[0] for row in new.values()}) < len(new):
             return

@@ -1,7 +1,8 @@
 """A seeded load of all kinds of statements for a primary: changes of many kinds of tables, transactions with every kind
 of end, and DDL. Each writer is a thread with its own random numbers; writers share the tables.
 
-A kind of statement is a function of (session, random); it may be refused because of a conflict with another writer, and must not fail otherwise.
+A kind of statement is a function of (session, random). It may be refused because of a conflict with another writer; it
+must not fail for another reason.
 """
 
 import random
@@ -325,7 +326,8 @@ ROW_KINDS = {"rows": ROWS, "prepared": [kind for kind in ROWS + [by_key] if kind
              "rare": RARE_KINDS, "levels": ["REPEATABLE READ", "READ COMMITTED"], "without": []}
 BOTH = [as_text, as_text_without_key]
 MIXED_KINDS = {**ROW_KINDS, "rows": ROWS + BOTH, "kinds": KINDS + BOTH, "prepared": [by_key, blobs, types]}
-# Statements that may be logged as text, and the isolation levels. The server logs statements that use a sequence as rows only.
+# Statements that may be logged as text, and the isolation levels under which this is possible. The server logs statements
+# that use a sequence only as rows.
 TEXT_ROWS = [as_text, as_text, as_text_without_key, insert_account, upsert, generated, partitions]
 TEXT_KINDS = {"rows": TEXT_ROWS, "prepared": [by_key], "rare": [own_table], "levels": ["REPEATABLE READ", "SERIALIZABLE"],
               "kinds": TEXT_ROWS + [transaction, transaction, transaction, distributed, temporary], "without": ["ticket"]}

@@ -69,7 +69,7 @@ STATE = re.compile(rb"\btrx_operation_state\s*=\s*'[^']*'\s+and\s+", re.IGNORECA
 ANSWER = re.compile(rb"show\s+engine\s", re.IGNORECASE)
 ANSWERS = re.compile(rb"(^[^\n]*show\s+engine\s[^\n]*\n)", re.IGNORECASE | re.MULTILINE)
 
-# A section of a file of combinations.
+# A section of a combinations file that only selects another engine.
 OTHER_ENGINE = re.compile(r"\[\w+\]\s+((skip-innodb|innodb|partition)\s+)*default-storage-engine=(myisam|aria|memory)\s+(partition\s*)?")
 
 
@@ -188,8 +188,8 @@ def is_about_innodb(test: str) -> bool:
 
 @functools.cache
 def is_of_other_engines(test: str) -> bool:
-    """Whether a test, SUITE.NAME, creates no table of the engine under test (tables.py). Tests of storage_engine are
-    written for any engine, and tests of replication are selected by their requirements."""
+    """Whether a test, SUITE.NAME, creates no table of the engine under test (tables.py). False for tests of
+    storage_engine, which are written for any engine, and of replication, which are selected by their requirements."""
     suite = test.partition(".")[0]
     if suite.startswith("storage_engine") or suite in REPLICATION or (place := place_of(test)) is None:
         return False

@@ -59,7 +59,7 @@ def file_values(sample):
 
 
 def bounds(options, own_memory):
-    """All bounds of a run; `own_memory` is the resident size of the same server under the same load without rows."""
+    """All bounds of a run. `own_memory` is the resident size of the server under a similar load on BLACKHOLE tables."""
     found = [
         Bound("log", "MiB", one(lambda s: s["log_bytes"] / MIB, lambda s: status(s, "Teak_log_bytes_limit") / MIB)),
         Bound("resident memory", "MiB", one(lambda s: s["resident_bytes"] / MIB,

@@ -213,7 +213,7 @@ class KeyBuilder(Session):
 
 
 class Killer(Session):
-    """Kills a statement, or sometimes its connection, in the database `soak`: no probe's, and not ALTER TABLE."""
+    """Kills a statement of another session, or sometimes the session's connection, but no probe and no ALTER TABLE."""
 
     def step(self):
         time.sleep(1)

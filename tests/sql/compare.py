@@ -79,7 +79,7 @@ class Pair:
 
     def begin(self, settings):
         self.settings = [statement.text for statement in settings]
-        # Files of an earlier run of the same statements: the server does not overwrite files.
+        # Removes files of an earlier run of the same statements, because the server does not overwrite files.
         for name in self.names:
             for path in Path(self.run).glob(f"load-{name}-*"):
                 path.unlink()

@@ -13,7 +13,7 @@ def scene(draw, table, tables):
     tested = [column for column in table.columns if column.family in ("int", "temporal", "decimal", "uuid", "inet")]
     if not tested:
         return []
-    # The second engine of the transaction. In the session on Teak it is InnoDB.
+    # Usually, the table `noted` of the session on Teak is an InnoDB table, so that transactions include two engines.
     engine = draw.choice(["", "{teak: ENGINE=InnoDB}", "{teak: ENGINE=InnoDB}"])
     steps = [Statement(f"CREATE TABLE noted (n INT AUTO_INCREMENT PRIMARY KEY, event CHAR(2), image BIGINT, KEY (image)){engine}")]
     chosen = draw.sample(sorted(EVENTS), draw.randint(1, 3))

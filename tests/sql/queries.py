@@ -13,7 +13,8 @@ COMPARABLE = ("int", "decimal", "float", "bit", "text", "bytes", "temporal", "en
 
 
 def loses_edge(table, column, used):
-    """Whether the server loses rows at the bounds of ranges: it does for keys with both ascending and descending parts."""
+    """Whether conditions on the column and on a used column could be a range of one key that has both ascending and
+    descending parts. The server loses rows at the bounds of such a range."""
     return any(len({descending for _, __, descending in key.parts}) > 1 and column in key.columns()
                and any(other in key.columns() for other in used if other is not column) for key in table.keys)
 
@@ -97,8 +98,8 @@ def hint(draw, table):
 
 
 def merges_right(table, column):
-    """False for keys on virtual columns in partitioned tables: InnoDB merges the partitions in key order before it has
-    computed the column."""
+    """False for a virtual column in a key of a partitioned table: InnoDB merges the partitions in key order before it
+    has computed the column."""
     return column.stored or not table.partitions or not any(column in key.columns() for key in table.keys)
 
 

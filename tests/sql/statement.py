@@ -14,7 +14,7 @@ class Statement:
     line of information are compared. rows: the result is compared; otherwise only whether the statement fails.
     parameters: rows of values for its '?'; the statement is prepared once and executed with each row. then: called
     if both engines accepted the statement, to update the generator's model. checks: the statement is part of the
-    comparison of whole tables. session: 0 or 1. locks: it may wait for a lock of the other session.
+    comparison of whole tables. session: 0 or 1. locks: it may conflict with a lock of the other session.
     """
 
     __slots__ = ("text", "ordered", "warnings", "counts", "then", "checks", "parameters", "session", "locks", "rows")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs every test, stage by stage, even after a failed stage. At the end there is one line per stage with its number of
+# Runs all tests in stages, and continues after a failed stage. At the end there is one line per stage with its number of
 # tests and its amount of work in its own unit (statements, kills, seeds, ...). The last line counts the tests of all
 # stages.
-#   scripts/test.sh [stage...]     all stages without arguments: setup lint cargo schedules build codecs mtr compare clients suites
+#   scripts/test.sh [stage...]     default: all stages: setup lint cargo schedules build codecs mtr compare clients suites
 #                                  isolation kill ddl_kill flip replication spider full-disk soak simulate
 #   STATEMENTS=250000 TRANSACTIONS=3000 KILLS=20 DDL_KILLS=10 ROUNDS=15 REPLICATION_KILLS=5 MINUTES=1 SEEDS=300 SCHEDULES=200    sizes of some stages (the defaults)
 set -uo pipefail

@@ -12,9 +12,9 @@ default settings, so every engine is durable at commit. Workloads:
 
 Times end when the statement returns. Processor time is the server's, background work included. Bytes on disk are the
 table's files as allocated: when the load returns, after ten more seconds without statements, and after a clean stop.
-Bytes written are those of the server process (/proc/PID/io), until the engine has written its dirty pages; the
-benchmark requests this only after it has read the sizes of the idle server. BLACKHOLE, which stores nothing, shows the
-cost of the SQL layer. Results go to build/bench/*.json.
+Bytes written are those of the server process (/proc/PID/io), up to the moment when the engine has written its dirty
+pages. The benchmark requests these writes only after it has read the sizes of the idle server. BLACKHOLE, which stores
+nothing, shows the cost of the SQL layer. Results go to build/bench/*.json.
 """
 
 import argparse

@@ -4,10 +4,10 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Rewrites all rows and keys, for an ALTER TABLE that requires it (under another primary key, for example), and for FORCE
-   and OPTIMIZE TABLE. The rows become the entries of an added index; the record that commits the ALTER makes it the
-   table's row index. If the order of the rows does not change, they are written while they are read; otherwise they are
-   sorted first. The entries of secondary keys are always sorted first. */
+/* Rewrites all rows and keys, for an ALTER TABLE that requires it (under another primary key, for example), and for
+   FORCE and OPTIMIZE TABLE. The rows become the entries of an added index; the record that commits the ALTER makes this
+   index the table's row index. If the order of the rows does not change, they are written while they are read;
+   otherwise they are sorted first. The entries of secondary keys are always sorted first. */
 
 #ifndef TEAK_ALTER_REBUILD_TABLE_H
 #define TEAK_ALTER_REBUILD_TABLE_H

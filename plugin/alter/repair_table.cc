@@ -47,9 +47,10 @@ class TableRepair {
   }
 
  private:
-  /* Rebuilds the table. Starts again if it finds damage or duplicates in a table without known damage. If several rows of
-     a damaged table have the same value of a unique key, starts again and leaves out all of them except one. Each attempt
-     ends at the first key with duplicates, so it may start again once for each unique key. True: an error was raised. */
+  /* Rebuilds the table. Starts again if it finds damage or duplicates in a table without known damage. If several rows
+     of a damaged table have the same value of a unique key, starts again and leaves out all of them except one. Each
+     attempt ends at the first key with duplicates, so it may start again once for each unique key. True: an error was
+     raised. */
   bool rebuild() {
     for (;;) {
       AlterContext context(open_);

@@ -17,7 +17,7 @@
 
 namespace teak {
 
-/* The names of the database and the table, from the table's name in the engine. Both are empty if the latter is
+/* The names of the database and the table, from the table's name in the engine. Both are empty if that name is
    empty. */
 struct SqlName {
   std::string database, table;

@@ -325,9 +325,9 @@ constexpr size_t VARIABLES =
 /* The array of variables for the server, and their values. */
 class StatusReport {
  public:
-  /* Returns nullptr if there is no memory. The buffer that the server passes is too small. A thread may read the status
-     of another session, so the memory is that of the calling thread's statement, during which the server copies the
-     values. */
+  /* Allocates the report in the memory of the calling thread's statement, during which the server copies the values.
+     The buffer that the server passes is too small, and the THD that it passes may be that of another session. Returns
+     nullptr if there is no memory. */
   static StatusReport *create() {
     void *memory = current_thd->alloc(sizeof(StatusReport));
     return memory == nullptr ? nullptr : new (memory) StatusReport;

@@ -5,8 +5,8 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* Determines which results of Teak tables the server's query cache may store and use. The server invalidates a
-   table's results when a statement has changed it, which may be long before the commit; so it asks the engine before
-   it stores a result and before it uses one.
+   table's results when a statement has changed the table, which may be long before the commit. So the server asks the
+   engine before it stores a result and before it uses one.
 
    Every table has a slot, chosen by its name (two tables may share one). A slot stores the number of transactions that
    are in it, the number of changes so far, and the newest commit at the last change.

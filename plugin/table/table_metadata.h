@@ -4,8 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* TableMetadata: the plugin's data about a table in the engine's catalogue, written by CREATE and by each in-place ALTER in
-   the same record as the change itself. The bytes are specified in docs/design/format.md, 'Catalogue'. */
+/* TableMetadata: the plugin's data about a table in the engine's catalogue. CREATE and each in-place ALTER write it in
+   the same log record as the change itself; discovery.cc updates the stored definition. The bytes are specified in
+   docs/design/format.md, 'Catalogue'. */
 
 #ifndef TEAK_TABLE_TABLE_METADATA_H
 #define TEAK_TABLE_TABLE_METADATA_H

@@ -1,7 +1,7 @@
 """Stock clients and tools on Teak and on InnoDB. Each program runs the same operations on both and compares all
 results.
 
-  python3 -m tests.clients.run [PROGRAM...]      dump mydumper jdbc pymysql mysql2 rust sqlalchemy django; all without arguments
+  python3 -m tests.clients.run [PROGRAM...]      dump mydumper jdbc pymysql mysql2 rust sqlalchemy django; default: all
 
 A program prints PASS and FAIL lines and counts as one test. The packages that it needs are installed first: from Debian, PyPI,
 npm, Maven Central and crates.io, into build/clients where that is possible.

@@ -50,7 +50,7 @@ def transfers(connection):
 
 
 def state(connection, database):
-    """Returns (number of transfers, faults), where the database must be one consistent state."""
+    """Checks that the database contains one consistent state. Returns the number of transfers, and the faults."""
     connection.run(f"USE {database}")
     count, highest = transfers(connection)
     faults = BANK.verify(connection, database)[1]

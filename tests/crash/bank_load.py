@@ -35,7 +35,8 @@ def name_of(teller, number):
 
 
 class Ledger:
-    """The contents of a teller's journals. A transfer is (payer, payee, amount); its number is never reused."""
+    """The contents of a teller's journals. A transfer is (payer, payee, amount). Its key is a number
+    that is never reused."""
 
     def __init__(self):
         self.committed, self.prepared = {}, {}

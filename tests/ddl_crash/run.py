@@ -8,7 +8,8 @@
    --no-partitions excludes partitioned tables.
 3. Databases, tables, columns, keys, partitions and rows (through every key) must be those before or after the statement in
    flight; CHECK TABLE must be clean; every file in every directory must belong to an existing table.
-4. The .frm files of all tables without partitions are removed; the tables discovered from the catalogue must be equal.
+4. The .frm files of all tables without partitions are removed. The tables that the server then discovers from the
+   catalogue must equal the removed ones.
 
 The seed determines the statements, but not the state in which a kill finds the server.
 The run counts as one test.

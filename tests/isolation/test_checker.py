@@ -110,7 +110,7 @@ class Planted(unittest.TestCase):
 
 
 class Serial(unittest.TestCase):
-    """Serial transactions have no anomaly. Transactions interleaved under snapshot isolation have only G2."""
+    """Serial transactions have no anomaly. If one of their reads is replaced by a stale one, the checker finds it."""
 
     def serial(self, seed, damage=None):
         draw, lists, registers, transactions, element = random.Random(seed), {}, {}, [], 0

@@ -34,7 +34,7 @@ def connect(server, stop):
 
 
 class Writer(threading.Thread):
-    """Transfers money until stopped. `acknowledged` is the newest acknowledged number; the next one is in doubt."""
+    """Transfers money until stopped. `acknowledged` is the newest acknowledged number; the next one may be in doubt."""
 
     def __init__(self, server, number, seed, acknowledged, stop):
         super().__init__(daemon=True)

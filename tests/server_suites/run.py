@@ -2,8 +2,8 @@
 
 Every test runs twice on the same server build, with InnoDB and with Teak as the default engine; Teak also replaces
 InnoDB where a test names it. Failed statements do not end a test. The output of the two runs must be equal except
-for the engine's name; estimated rows and sizes are counted separately. Recorded results are not used,
-because distributions ship outdated ones.
+for the engine's name; estimated rows and sizes are counted separately. Recorded results are used only to explain
+differences (hunks.py) and to find the tests that pass on InnoDB, because distributions ship outdated ones.
 
     python3 -m tests.server_suites.run                              everything (mtr/suites_accepted.txt lists what may differ, and why)
     python3 -m tests.server_suites.run --suite parts --suite main   some suites

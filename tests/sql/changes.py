@@ -84,8 +84,8 @@ def insert_select(draw, table, tables):
             targets.pop()
             sources.pop()
     # If source and target are the same table, the rows pass through a temporary table. Some plans fill it in another
-    # order than that of ORDER BY. If it rejects a date, the plan also determines the number of rows that are read
-    # before the statement fails.
+    # order than that of ORDER BY. If the temporary table rejects a date, the plan also determines the number of rows
+    # that are read before the statement fails.
     ordered = source is not table
     verb = draw.choice(["INSERT", "INSERT IGNORE", "INSERT IGNORE", "REPLACE"]) if ordered else "INSERT"
     return [Statement(f"{verb} INTO {table.name} ({', '.join(targets)}) SELECT {', '.join(sources)} FROM {source.name}"
@@ -240,8 +240,8 @@ def prepared(draw, table, tables):
     if kind < 0.6:
         return [bound(draw, table, tables)]
     if kind < 0.8:
-        # A parameter of another type is a string. It is undefined whether such a comparison uses a key, and so which
-        # conversion it uses.
+        # For a column of another type, the variable would be a string. Whether the comparison then uses a key, and so
+        # which conversion it uses, is undefined.
         column = draw.choice([column for column in table.columns if column.family in ("int", "decimal", "text")] or [None])
         if column is None:
             return insert(draw, table, tables)
@@ -299,7 +299,7 @@ def insert_forms(draw, table, tables):
 
 
 def bulk(draw, table, tables, deep=False):
-    """An INSERT or REPLACE of enough rows for a page; `deep`: for several pages."""
+    """An INSERT IGNORE or REPLACE of 60 or 120 rows; `deep`: of 1000 rows, which fill several pages."""
     if table.versioned:
         return insert(draw, table, tables)
     table.large = table.large or deep

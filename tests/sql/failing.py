@@ -1,5 +1,5 @@
-"""Statements that fail after some changes: triggers that reject rows, functions that write before they fail, tables of
-two engines in one transaction."""
+"""Statements that fail after some changes: triggers that write a row and then reject the row of the statement, and tables
+of two engines in one transaction."""
 
 from . import changes
 from .statement import Statement

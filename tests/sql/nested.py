@@ -12,7 +12,7 @@ def select(text, ordered=False):
 
 
 def derived(draw, table, tables):
-    """A table expression, read once or joined with itself."""
+    """Reads a derived table, joins a WITH expression with itself, or joins a table with its groups."""
     exact = [column for column in table.columns if column.exact]
     inner = f"SELECT {table.names()} FROM {table.name}{hint(draw, table)}{where(draw, table)}"
     kind = draw.random()

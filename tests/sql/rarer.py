@@ -74,7 +74,7 @@ def outer(draw, table, tables):
 
 
 def sets(draw, table, tables):
-    """UNION, EXCEPT and INTERSECT with duplicates, and of sorted and limited parts."""
+    """UNION, EXCEPT and INTERSECT, with and without ALL, of sorted and limited parts."""
     other = draw.choice(tables)
     found = pair(draw, table, other)
     if found is None or not found[0].exact or not found[1].exact or found[0].family == "bit" or "ZEROFILL" in found[0].type + found[1].type:
@@ -87,7 +87,7 @@ def sets(draw, table, tables):
 
 
 def rows(draw, table, tables):
-    """Rows of values compared with rows: in lists and in subqueries."""
+    """Rows of values that are compared with the rows of a subquery."""
     other = draw.choice(tables)
     pairs = [found for found in (queries.subquery_pair(draw, table, other) for _ in range(2)) if found]
     if len(pairs) < 2 or pairs[0] == pairs[1] or any(column.family not in ("int", "inet", "uuid", "bytes") for found in pairs for column in found):

@@ -92,7 +92,8 @@ const char *teak_version(void);
 
 // --- Status and errors ---------------------------------------------------------------------------
 // Every call that can fail returns a teak_status and writes its out-parameters only on TEAK_OK,
-// unless stated otherwise. After any status other than TEAK_OK and TEAK_NOT_FOUND,
+// unless stated otherwise. A call whose comment only names a status can return it for the reason
+// given in teak_status. After any status other than TEAK_OK and TEAK_NOT_FOUND,
 // teak_last_error() returns its message, in the same thread.
 
 // Result of a call. Values never change and are never reused; later versions may add values, so
@@ -197,11 +198,11 @@ static inline teak_slice teak_string(const char *string) {
 
 // --- Engine and options --------------------------------------------------------------------------
 
-// A period that never ends.
+// A timeout or period without end.
 #define TEAK_NEVER UINT32_MAX
 
-// A time to wait for a lock: a call that would wait fails immediately. Has the same effect as 0,
-// except where 0 selects the default.
+// A lock timeout: a call that would have to wait fails immediately with TEAK_LOCK_TIMEOUT. 0 has
+// the same effect, except where it selects the default.
 #define TEAK_NO_WAIT (UINT32_MAX - 1)
 
 // Importance of a log message.
@@ -232,21 +233,21 @@ typedef struct teak_engine_options {
   uint64_t log_bytes_max;
   // Number of threads that flush and merge. Default: the number of cores.
   uint32_t background_threads;
-  // Limit of open file descriptors. Default: no limit. The files of tables that are not used for
-  // a while are closed in any case.
+  // Limit of open file descriptors. Default: no limit. With or without a limit, the files of a
+  // table that is not used for a while are closed.
   uint32_t open_files;
   // Seconds between checkpoints. Default: 60.
   uint32_t checkpoint_period_seconds;
-  // Time in milliseconds within which commits that did not wait for the log are synced.
-  // TEAK_NEVER: no limit. New log files, durable commits, checkpoints and 16 MiB of unsynced
-  // records sync the log, too. Default: 1000.
+  // Maximum time in milliseconds from a commit that did not wait for a sync of the log to that
+  // sync. TEAK_NEVER: no maximum. The log is synced earlier by a durable commit, a checkpoint or
+  // a new log file, and after 16 MiB of unsynced records. Default: 1000.
   uint32_t log_sync_period_milliseconds;
   // Lock timeout in milliseconds; TEAK_NO_WAIT: do not wait; TEAK_NEVER: no limit. Default:
   // 4000.
   uint32_t lock_timeout_milliseconds;
   // true: commits return before the log is synced, see log_sync_period_milliseconds. A crash of
-  // the process or the machine may lose the newest of them, but never an older commit while
-  // keeping a newer one. Default: false, commits are durable when they return.
+  // the process or the machine may lose the newest commits; if it loses a commit, it also loses
+  // all later ones. Default: false, commits are durable when they return.
   bool commit_without_sync;
   // Receives log messages: `len` bytes of UTF-8 that contain no NUL and are not followed by one.
   // A message has one sentence or a few. Called from any thread, until teak_engine_close() has
@@ -256,14 +257,14 @@ typedef struct teak_engine_options {
   void *log_context;
   // Called when a transaction starts to wait for another, if both have an owner
   // (teak_transaction_set_owner() of teak_server.h), in the thread of the waiting transaction.
-  // The blocking transaction does not end before the call returns, so the call must not wait for
-  // that transaction's end. It must not call the engine either. Default: none.
+  // The blocking transaction does not end before the callback returns, so the callback must not
+  // wait for that. It must not call the engine either. Default: none.
   void (*wait_begins)(void *waiter, void *holder);
 } teak_engine_options;
 
 // Opens the engine of a data directory. An empty directory becomes a new database; after a crash,
-// all durable commits are recovered first. Only one engine can have a directory open: TEAK_IN_USE.
-// TEAK_CORRUPT: the catalogue or the log is damaged.
+// all durable commits are recovered first. TEAK_IN_USE when another engine has the directory open.
+// TEAK_CORRUPT when the catalogue or the log is damaged.
 teak_status teak_engine_open(const teak_engine_options *options, teak_engine **engine);
 
 // Flushes, writes a checkpoint and closes the engine. Before the call, all cursors and tables must
@@ -271,8 +272,8 @@ teak_status teak_engine_open(const teak_engine_options *options, teak_engine **e
 // flushed is in the log, and the next teak_engine_open() recovers it.
 teak_status teak_engine_close(teak_engine *engine);
 
-// Changes the memory budget, at least 1 MiB. The page cache shrinks immediately, memtables as they
-// are flushed.
+// Changes the memory budget, at least 1 MiB. The page cache shrinks immediately; the memtables
+// shrink as they are flushed.
 teak_status teak_engine_set_cache_bytes(teak_engine *engine, uint64_t bytes);
 
 // Changes the memory limit of row and range locks; 0 = an eighth of the memory budget.
@@ -289,8 +290,8 @@ teak_status teak_engine_set_log_sync_period(teak_engine *engine, uint32_t millis
 // Makes all committed transactions durable, by syncing the log.
 teak_status teak_engine_flush_log(teak_engine *engine);
 
-// Flushes every memtable, writes a checkpoint of every index, and waits until that is done. The
-// engine writes checkpoints automatically; an explicit one shortens the next recovery.
+// Flushes every memtable, writes a checkpoint of every changed index, and waits until that is
+// done. The engine writes checkpoints automatically; an explicit one shortens the next recovery.
 teak_status teak_engine_checkpoint(teak_engine *engine);
 
 // --- Tables --------------------------------------------------------------------------------------
@@ -301,7 +302,7 @@ teak_status teak_engine_checkpoint(teak_engine *engine);
 // Number of counters that a table has.
 #define TEAK_TABLE_COUNTERS 8
 
-// How the pages of an index are compressed.
+// A compression codec, see teak_index_definition.codec.
 typedef enum teak_codec {
   // The default, TEAK_CODEC_ZSTD.
   TEAK_CODEC_DEFAULT = 0,
@@ -325,15 +326,17 @@ typedef struct teak_index_definition {
   // Becomes part of the file's name: characters other than letters, digits, '_' and '-' are
   // replaced by '_'. UTF-8.
   teak_slice label;
-  // Compression of the pages of bottom runs; other runs use LZ4.
+  // Compression of the pages of bottom runs, and of values of 16 KiB or more, which are stored
+  // separately. Pages of other runs use LZ4.
   teak_codec codec;
   // Size of a page in bytes before compression, 1 KiB to 8 MiB. Default: 64 KiB.
   uint32_t page_bytes;
   // true: filters are built, for lookups of complete keys (rows, unique keys). Default: false.
   bool exact_lookups;
-  // Number of leading bytes of every value that hold columns of fixed width; pages in which
-  // every value has them store them byte column by byte column, which compresses better. More
-  // than 64 KiB count as 64 KiB. Default: 0.
+  // Number of bytes at the front of every value that contain columns of fixed width. If all
+  // values of a page of a bottom run are at least this long, the page stores the first bytes of
+  // all values, then the second bytes, and so on, which compresses better. More than 64 KiB
+  // count as 64 KiB. Default: 0.
   uint32_t value_fixed_bytes;
 } teak_index_definition;
 
@@ -369,7 +372,7 @@ typedef struct teak_index_statistics {
   uint32_t height;
   // Number of sorted runs.
   uint32_t runs;
-  // Compression of bottom runs; never TEAK_CODEC_DEFAULT.
+  // The codec of the index; never TEAK_CODEC_DEFAULT.
   teak_codec codec;
   // Number of tombstones on disk.
   uint64_t tombstones;
@@ -384,8 +387,8 @@ typedef struct teak_index_statistics {
 teak_status teak_table_create(teak_engine *engine, const teak_table_definition *definition);
 
 // Opens a table and its files. TEAK_NO_SUCH_TABLE. TEAK_CORRUPT when one of its files is damaged.
-// TEAK_UNAVAILABLE when one is missing, or cannot be read and log records are retained for the
-// table.
+// TEAK_UNAVAILABLE when one is missing, or when log records that are retained for the table cannot
+// be applied to it.
 teak_status teak_table_open(teak_engine *engine, teak_slice name, teak_table **table);
 
 // Opens a table without its files. The first use of an index opens them, and reports damage. The
@@ -411,7 +414,7 @@ teak_status teak_table_set_written_at(teak_table *table, uint64_t when);
 // Closes a table; NULL is allowed. Its cursors must be closed first.
 void teak_table_close(teak_table *table);
 
-// Drops a table and removes its files. Open cursors can still read.
+// Drops a table and removes its files. Open cursors can still read. TEAK_NO_SUCH_TABLE.
 teak_status teak_table_drop(teak_engine *engine, teak_slice name);
 
 // Renames a table and its files. `to` may be in another directory. TEAK_NO_SUCH_TABLE,
@@ -419,10 +422,10 @@ teak_status teak_table_drop(teak_engine *engine, teak_slice name);
 teak_status teak_table_rename(teak_engine *engine, teak_slice from, teak_slice to);
 
 // Replaces every index by an empty one, atomically, and resets the counters to 0. Open handles use
-// the new indexes.
+// the new indexes. TEAK_NO_SUCH_TABLE.
 teak_status teak_table_truncate(teak_engine *engine, teak_slice name);
 
-// Returns whether a table of this name exists.
+// `exists` receives whether a table of this name exists.
 teak_status teak_table_exists(teak_engine *engine, teak_slice name, bool *exists);
 
 // Calls `sink` with the name of every table except temporary ones, in undefined order. Names have
@@ -446,19 +449,21 @@ teak_status teak_table_verify(teak_table *table,
                               void (*sink)(void *context, const char *text, size_t len),
                               void *context);
 
-// Returns whether damage was found in this table since it was opened or repaired.
+// `damaged` receives whether damage was found in the table since its files were opened, or the
+// table was opened only to be repaired.
 teak_status teak_table_is_damaged(teak_table *table, bool *damaged);
 
 // The value of a counter of the table; `counter` is 0 to TEAK_TABLE_COUNTERS - 1. Counters belong
 // to no transaction: a rollback does not change them. They are 0 in a new table.
 teak_status teak_table_counter_get(teak_table *table, uint32_t counter, uint64_t *value);
 
-// Raises a counter to `value`, unless it is already higher. Durable with the next durable commit
-// of any transaction with writes.
+// Raises a counter to `value`, unless it is already that high. Durable with the next durable
+// commit of any transaction with writes.
 teak_status teak_table_counter_advance(teak_table *table, uint32_t counter, uint64_t value);
 
-// Sets a counter to a higher or lower value, unless another thread raises it at the same time.
-// Durable with the next durable commit. After an error the counter is unchanged.
+// Sets a counter to a higher or lower value. If another thread raises the counter at the same
+// time, that value remains. Durable with the next durable commit of any transaction with writes.
+// After an error the counter is unchanged.
 teak_status teak_table_counter_set(teak_table *table, uint32_t counter, uint64_t value);
 
 // Locks a counter until the same number of unlock calls, or until the transaction ends. Waits like
@@ -483,7 +488,7 @@ teak_status teak_index_get_statistics(teak_table *table,
 // Free bytes inside an index's file, which later writes reuse.
 teak_status teak_index_get_free_bytes(teak_table *table, uint32_t index, uint64_t *bytes);
 
-// Estimates the number of entries with lower <= key < upper; mostly exact if the number is small.
+// Estimates the number of entries with lower <= key < upper. A small number is usually exact.
 // Uncommitted writes count, too. A slice whose data is NULL means no limit on that side.
 teak_status teak_index_estimate_entries(teak_table *table,
                                         uint32_t index,
@@ -492,10 +497,10 @@ teak_status teak_index_estimate_entries(teak_table *table,
                                         uint64_t *entries);
 
 // --- Transactions --------------------------------------------------------------------------------
-// A deadlock, a conflict or a lock timeout undoes nothing by itself: roll back, or return to a
-// savepoint, and retry.
+// A deadlock, a conflict or a lock timeout does not undo earlier writes. After a deadlock or a
+// conflict, roll the transaction back and retry it; after a lock timeout, the call can be repeated.
 
-// Which writes of other transactions are seen by a transaction's reads without locks.
+// The writes of other transactions that a transaction sees when it reads without locks.
 typedef enum teak_isolation {
   // Reads see all writes, including uncommitted ones.
   TEAK_READ_UNCOMMITTED = 0,
@@ -522,15 +527,15 @@ teak_status teak_transaction_set_lock_timeout(teak_transaction *transaction, uin
 // not synced. Default: true.
 teak_status teak_transaction_set_commit_sync(teak_transaction *transaction, bool sync);
 
-// Sets whether writing or locking a row that was changed or deleted after the transaction's
-// snapshot fails with TEAK_CONFLICT. Default: false; a locking read then returns the newest
-// committed version, and a deleted row is TEAK_NOT_FOUND. In both cases TEAK_CONFLICT is returned
-// by a write of a row that was changed after the snapshot and that the transaction has not locked.
+// Sets what happens to a row that was changed or deleted after the transaction's snapshot. true:
+// writing or locking it fails with TEAK_CONFLICT. false (the default): a locking read returns its
+// newest committed version, which the transaction can then write; a deleted row is TEAK_NOT_FOUND;
+// writing a changed row that the transaction has not locked fails with TEAK_CONFLICT.
 teak_status teak_transaction_set_snapshot_isolation(teak_transaction *transaction, bool on);
 
 // Sets the weight of the transaction in the choice of deadlock victims. Of the transactions in a
-// cycle, the one with the lowest weight gets TEAK_DEADLOCK; if several have it, the one that has
-// written the fewest rows, then the one that has locked the fewest. Default: 0.
+// cycle, the one with the lowest weight gets TEAK_DEADLOCK. Of several with this weight, it is the
+// one that has written the fewest rows, and then the one that has locked the fewest. Default: 0.
 teak_status teak_transaction_set_weight(teak_transaction *transaction, uint32_t weight);
 
 // Takes the snapshot now. By default the first read without locks takes it.
@@ -540,12 +545,13 @@ teak_status teak_transaction_take_snapshot(teak_transaction *transaction);
 // TEAK_READ_COMMITTED or TEAK_READ_UNCOMMITTED, so that its next read takes a new one.
 teak_status teak_transaction_begin_statement(teak_transaction *transaction);
 
-// Sets a savepoint; `savepoint` receives its number. It need not be released, and is valid until a
-// rollback to an earlier savepoint.
+// Sets a savepoint; `savepoint` receives its number, which is valid until a rollback to an earlier
+// savepoint. Savepoints need not be released.
 teak_status teak_transaction_savepoint(teak_transaction *transaction, uint64_t *savepoint);
 
-// Undoes every write since the savepoint, in a time that does not depend on their number. Retains
-// locks.
+// Undoes every write since the savepoint, in a time that does not depend on their number. The rows
+// of these writes are unlocked unless they were locked before the savepoint; all other locks
+// remain.
 teak_status teak_transaction_rollback_to_savepoint(teak_transaction *transaction,
                                                    uint64_t savepoint);
 
@@ -564,7 +570,7 @@ teak_status teak_transaction_rollback(teak_transaction *transaction);
 // nothing for NULL.
 void teak_transaction_interrupt(teak_transaction *transaction);
 
-// Returns whether the transaction has writes that were not rolled back. false for NULL.
+// Whether the transaction has writes that were not rolled back. false for NULL.
 bool teak_transaction_has_writes(const teak_transaction *transaction);
 
 // --- Rows ----------------------------------------------------------------------------------------
@@ -615,7 +621,8 @@ typedef struct teak_row_change {
 
 // Inserts one row atomically, given its entry in every index, index 0 first. On TEAK_DUPLICATE_KEY
 // `duplicate`, which may be NULL, receives the existing entry, and the transaction continues
-// without the row. Waits for locks: TEAK_LOCK_TIMEOUT, TEAK_DEADLOCK, TEAK_INTERRUPTED.
+// without the row. The call may wait for a lock, and then fail with TEAK_LOCK_TIMEOUT,
+// TEAK_DEADLOCK or TEAK_INTERRUPTED.
 teak_status teak_transaction_insert(teak_transaction *transaction,
                                     teak_table *table,
                                     const teak_row_entry *entries,
@@ -681,9 +688,9 @@ typedef struct teak_row {
   teak_slice value;
 } teak_row;
 
-// Opens a cursor. Close it before the transaction ends and before the table is closed. With a lock
-// mode, a cursor on index 0 locks the rows it returns. One on a secondary index waits for
-// uncommitted writes of the entries, but locks no entry: get the row from index 0 to lock it.
+// Opens a cursor. Close it before the transaction ends and before the table is closed. A cursor
+// with a lock mode locks the rows it returns if it reads index 0. On a secondary index it waits
+// for uncommitted writes of the entries, but locks no entry: to lock the row, get it from index 0.
 // Under TEAK_REPEATABLE_READ and TEAK_SERIALIZABLE, a locking cursor also locks the ranges it
 // reads, so that no other transaction inserts there before this one ends. Without a lock mode,
 // reads return TEAK_TABLE_CHANGED when the index was created or replaced after the snapshot,
@@ -739,7 +746,7 @@ teak_status teak_cursor_unlock(teak_cursor *cursor);
 // Length of teak_latencies.buckets.
 #define TEAK_LATENCY_BUCKETS 24
 
-// How many operations took how long.
+// A histogram of the durations of operations.
 typedef struct teak_latencies {
   // Element 0 counts times below 1 microsecond, element n times below 2^n microseconds that
   // are not in an earlier element, and the last one all longer times.
@@ -751,9 +758,9 @@ typedef struct teak_latencies {
   // Half of the operations took at most this time, in microseconds. The value may be up to twice
   // the exact one.
   uint64_t p50_microseconds;
-  // The same for 99 % of them.
+  // 99 % of the operations took at most this time; accuracy as for p50_microseconds.
   uint64_t p99_microseconds;
-  // The same for 99.9 % of them.
+  // 99.9 % of the operations took at most this time; accuracy as for p50_microseconds.
   uint64_t p999_microseconds;
 } teak_latencies;
 
@@ -824,8 +831,7 @@ typedef struct teak_engine_statistics {
   uint64_t lock_bytes;
   // Limit of that memory, in bytes.
   uint64_t lock_bytes_limit;
-  // Lock escalations: times that the locks of a transaction in an index were replaced by one
-  // range.
+  // Lock escalations: times that the locks of a transaction in an index were replaced by ranges.
   uint64_t lock_escalations;
   // Locks refused because of the memory limit.
   uint64_t lock_refusals;
@@ -863,9 +869,9 @@ typedef struct teak_engine_statistics {
   uint64_t log_stop_microseconds;
   // Number of write ids since the oldest one that is active or that some snapshot does not see.
   uint64_t write_ids_unsettled;
-  // Chunks of the table of write ids in which each id has a slot.
+  // Chunks of the table of write ids. A chunk has a slot for each of its ids.
   uint64_t write_id_chunks;
-  // Pieces of the table of write ids that replace such chunks.
+  // Smaller pieces of the table of write ids, which have replaced chunks.
   uint64_t write_id_pieces;
   // Memory of the table of write ids, in bytes.
   uint64_t write_id_bytes;
@@ -879,13 +885,13 @@ typedef struct teak_engine_statistics {
   uint64_t pinned_bytes;
   // Bytes of blocks that were moved within files to make the files smaller.
   uint64_t bytes_moved;
-  // Bytes of memtables that are flushed and that readers still use.
+  // Memory of flushed memtables that readers still use, in bytes.
   uint64_t memtable_retired_bytes;
-  // Maximum number of upper runs of a child of a tree.
+  // Maximum number of upper runs of one child, in all open indexes.
   uint64_t child_runs_max;
   // The longest delay of a write, in microseconds.
   uint64_t writer_stall_longest_microseconds;
-  // Times that a writer stopped because a bound was reached.
+  // Times that backpressure stopped a writer, instead of only delaying it.
   uint64_t writer_stops;
   // Writers that are stopped now.
   uint64_t writers_stopped;
@@ -902,7 +908,8 @@ typedef struct teak_engine_statistics {
   uint64_t freeze_wait_microseconds_max;
   // Times of commits with writes.
   teak_latencies commit_times;
-  // Times of the statements that a server has reported.
+  // Times of the statements that were reported by teak_engine_count_statement() of
+  // teak_server.h.
   teak_latencies statement_times;
   // All memory of the engine, in bytes.
   uint64_t memory_bytes;
@@ -914,7 +921,7 @@ typedef struct teak_engine_statistics {
   uint64_t log_buffer_bytes;
   // Bytes reserved for sorts of new indexes.
   uint64_t sort_bytes;
-  // Bytes of dropped memtables that later memtables will use.
+  // Memory of dropped memtables that is kept for later memtables, in bytes.
   uint64_t memtable_spare_bytes;
   // Tables that cannot be used until their files can be read.
   uint64_t unavailable_tables;
@@ -926,8 +933,8 @@ typedef struct teak_engine_statistics {
   uint64_t orphan_bytes;
   // Tables that refuse writes because one of their files cannot be written or synced.
   uint64_t read_only_tables;
-  // Ranges of aborted write ids, without those among the newest ids. Writers stop when their
-  // number reaches a bound.
+  // Ranges of aborted write ids, without those among the newest ids. Writers stop when there are
+  // too many of them.
   uint64_t aborted_ranges;
   // Nodes of open indexes in memory.
   uint64_t nodes_in_memory;
@@ -940,7 +947,7 @@ typedef struct teak_engine_statistics {
 // Reads the statistics.
 teak_status teak_engine_get_statistics(teak_engine *engine, teak_engine_statistics *statistics);
 
-// Calls `sink` once, with a readable report of `len` bytes: memory, log, flushes, locks,
+// Calls `sink` once, with a readable report of `len` bytes on memory, log, flushes, locks and
 // transactions.
 teak_status teak_engine_get_status_text(teak_engine *engine,
                                         void (*sink)(void *context, const char *text, size_t len),

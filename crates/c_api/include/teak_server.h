@@ -60,9 +60,9 @@ teak_status teak_metadata_decompress(teak_slice stored,
 teak_status teak_table_create_temporary(teak_engine *engine,
                                         const teak_table_definition *definition);
 
-// Makes a table unreadable for the snapshots that exist now, as if it had been created after them:
-// for a table whose rows were committed in several steps. The effect lasts until the engine is
-// closed. TEAK_NO_SUCH_TABLE.
+// Makes a table unreadable for the snapshots that exist now, as if it had been created after them.
+// For a table whose rows were committed in several steps, of which an older snapshot may see only
+// some. The effect lasts until the engine is closed. TEAK_NO_SUCH_TABLE.
 teak_status teak_table_refuse_older_snapshots(teak_engine *engine, teak_slice name);
 
 // Reserves `count` consecutive row ids, for tables without a primary key; `first` receives the
@@ -73,9 +73,9 @@ teak_status teak_table_reserve_row_ids(teak_table *table, uint64_t count, uint64
 
 // Blocks that a thread has accessed since it began: pages, index blocks and separate values.
 typedef struct teak_page_counts {
-  // Pages accessed, cached or not.
+  // Blocks accessed, cached or not.
   uint64_t accessed;
-  // Pages read from disk.
+  // Blocks read from disk.
   uint64_t read;
 } teak_page_counts;
 
@@ -91,8 +91,8 @@ teak_status teak_transaction_set_thread(teak_transaction *transaction, uint64_t 
 // snapshot, and for NULL.
 uint64_t teak_transaction_get_snapshot_commit(const teak_transaction *transaction);
 
-// Returns whether other transactions may have to wait for this one, because it has locked rows or
-// ranges or has writes. true for NULL.
+// Whether other transactions may have to wait for this one, because it has locked rows or ranges
+// or has writes. true for NULL.
 bool teak_transaction_holds_locks(const teak_transaction *transaction);
 
 // Whether the entries of secondary indexes that the transaction's snapshot sees must be compared
@@ -113,8 +113,8 @@ teak_status teak_engine_get_running_transactions(teak_engine *engine,
                                                  uint64_t *oldest,
                                                  uint64_t *next);
 
-// The pages that the calling thread has accessed. The difference between two calls is the page use
-// of the statement between them.
+// The blocks that the calling thread has accessed and read. The difference between two calls is
+// the number for the statement between them.
 teak_page_counts teak_thread_get_page_counts(void);
 
 // Adds the time of a statement to teak_engine_statistics.statement_times.
@@ -132,8 +132,8 @@ teak_status teak_cursor_set_semi_consistent(teak_cursor *cursor, bool semi_consi
 bool teak_cursor_is_unlocked(const teak_cursor *cursor);
 
 // Sets whether rows that the cursor has read remain protected from writes until the transaction
-// ends, even after teak_cursor_unlock(). Has an effect only if the cursor locks ranges. Set it
-// before the first read. Default: false.
+// ends, even after teak_cursor_unlock(). Has an effect only if the cursor locks ranges of index 0.
+// Call this before the first read. Default: false.
 teak_status teak_cursor_set_retain_locks(teak_cursor *cursor, bool retain);
 
 // Sets whether scans without locks skip large values, which are stored in blocks of their own:
@@ -274,8 +274,8 @@ typedef struct teak_salvage_report {
   // Separate values, pages, runs and nodes that could not be read. Retained log records that
   // could not be read count as one part.
   uint64_t lost_parts;
-  // Entries of lost pages and runs, old versions and deletes included. The number of those below
-  // lost nodes is unknown and not included.
+  // Entries of lost pages and runs, old versions and deletes included. The entries below lost
+  // nodes are not included, because their number is unknown.
   uint64_t lost_entries;
 } teak_salvage_report;
 
@@ -295,7 +295,7 @@ teak_status teak_table_open_damaged(teak_engine *engine,
                                     void *context,
                                     teak_table **table);
 
-// Returns whether the table could be opened only to be repaired.
+// `unreadable` receives whether the table could be opened only to be repaired.
 teak_status teak_table_is_unreadable(teak_table *table, bool *unreadable);
 
 // Reads the committed rows of a table in the order of their keys, and skips what cannot be read.
@@ -420,7 +420,7 @@ typedef struct teak_lock_info {
   teak_slice table;
   // Label of the index; data NULL if `table` is NULL.
   teak_slice index;
-  // The row's key, or the first key of the range; data NULL: unknown.
+  // The row's key, or the first key of the range; data NULL: unknown, or TEAK_LOCK_KIND_WRITTEN.
   teak_slice low;
   // The first key after the range; data NULL for a row, and if the range extends to the end of
   // the index.

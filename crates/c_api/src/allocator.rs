@@ -1,10 +1,10 @@
 //! The allocator of all Rust memory, with the feature `allocator`: jemalloc, whose symbols have a
 //! prefix. The rest of the process uses another allocator.
 //!
-//! Pages of tens of KiB are allocated by one thread and freed by another, for months. The C
-//! library's allocator then retains up to twice the memory that is in use; jemalloc returns unused
-//! memory to the system. It also measures what is allocated, so the memory budget includes memory
-//! that no counter of the engine includes.
+//! For months, threads allocate pages of tens of KiB that other threads free. The C library's
+//! allocator then retains up to twice the memory that is in use; jemalloc returns unused memory to
+//! the system. It also measures the allocated memory, so the memory budget includes memory that the
+//! engine's own counters do not.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
@@ -23,21 +23,23 @@ pub struct Text(*const c_char);
 // SAFETY: the text is constant.
 unsafe impl Sync for Text {}
 
-/// Read by jemalloc when it starts. One arena per processor; freed pages are returned after a
-/// second; a thread caches few free blocks, of at most 1 KiB, because each connection has a thread.
+/// Read by jemalloc when it starts: one arena per processor; freed pages are returned to the system
+/// after a second; a thread caches only a few freed allocations, of at most 1 KiB, because each
+/// connection has a thread.
 #[unsafe(export_name = "_rjem_malloc_conf")]
 pub static OPTIONS: Text = Text(
     c"narenas_ratio:1,dirty_decay_ms:1000,muzzy_decay_ms:0,lg_tcache_max:10,tcache_nslots_small_min:8,tcache_nslots_small_max:20"
         .as_ptr(),
 );
 
-/// The control that returns unused pages of all arenas; 4096 is MALLCTL_ARENAS_ALL.
+/// The name of the jemalloc control that returns unused pages of all arenas; 4096 is
+/// MALLCTL_ARENAS_ALL.
 const DECAY_ALL: &CStr = c"arena.4096.decay";
 
 /// The measurements of jemalloc.
 struct Jemallocs;
 
-/// Reads a number of jemalloc, and sets it if `new` is given. `None` after an error.
+/// Reads a number by its jemalloc name, and sets it if `new` is given. `None` after an error.
 fn number<T: Copy + Default>(name: &CStr, new: Option<T>) -> Option<T> {
     let mut value = T::default();
     let mut bytes = size_of::<T>();

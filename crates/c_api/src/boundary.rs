@@ -48,7 +48,7 @@ pub(crate) use boundary;
 /// Checks and converts one argument of [`boundary`]:
 /// - `reference`: a handle or a struct, shared;
 /// - `exclusive`: a handle that only this call uses;
-/// - `owned`: the owner's half of a transaction;
+/// - `owned`: the part of a transaction that only its owning thread uses;
 /// - `bytes`, `optional`, `text`: a slice; `optional` is `None` for NULL, `text` is UTF-8;
 /// - `out`: an out-parameter; `maybe_out`: one that may be NULL;
 /// - `array(pointer, count)`;

@@ -3,7 +3,7 @@
 use crate::boundary::Failure;
 use ::teak_engine::Codec;
 
-/// How the pages of an index are compressed.
+/// A compression codec, see teak_index_definition.codec.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum teak_codec {

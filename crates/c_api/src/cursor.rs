@@ -71,9 +71,9 @@ fn seek_of(number: teak_seek_number) -> Result<Seek, Failure> {
     }
 }
 
-/// Opens a cursor. Close it before the transaction ends and before the table is closed. With a lock
-/// mode, a cursor on index 0 locks the rows it returns. One on a secondary index waits for
-/// uncommitted writes of the entries, but locks no entry: get the row from index 0 to lock it.
+/// Opens a cursor. Close it before the transaction ends and before the table is closed. A cursor
+/// with a lock mode locks the rows it returns if it reads index 0. On a secondary index it waits
+/// for uncommitted writes of the entries, but locks no entry: to lock the row, get it from index 0.
 /// Under TEAK_REPEATABLE_READ and TEAK_SERIALIZABLE, a locking cursor also locks the ranges it
 /// reads, so that no other transaction inserts there before this one ends. Without a lock mode,
 /// reads return TEAK_TABLE_CHANGED when the index was created or replaced after the snapshot,
@@ -118,7 +118,8 @@ pub unsafe extern "C" fn teak_cursor_set_bounds(
     })
 }
 
-/// Sets a lock policy, or if `on` is false and the cursor has this policy, sets waiting.
+/// Sets the lock policy of a cursor to `policy`, or if `on` is false, resets it from `policy` to
+/// waiting.
 pub(crate) fn change_policy(cursor: &mut Cursor, policy: LockPolicy, on: bool) {
     if on {
         cursor.set_lock_policy(policy);

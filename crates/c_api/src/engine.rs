@@ -9,8 +9,8 @@ use std::sync::Arc;
 use teak_disk::RealDisk;
 
 /// Opens the engine of a data directory. An empty directory becomes a new database; after a crash,
-/// all durable commits are recovered first. Only one engine can have a directory open: TEAK_IN_USE.
-/// TEAK_CORRUPT: the catalogue or the log is damaged.
+/// all durable commits are recovered first. TEAK_IN_USE when another engine has the directory open.
+/// TEAK_CORRUPT when the catalogue or the log is damaged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_engine_open(
     options: *const teak_engine_options,
@@ -43,8 +43,8 @@ pub unsafe extern "C" fn teak_engine_close(engine: *mut teak_engine) -> teak_sta
     })
 }
 
-/// Changes the memory budget, at least 1 MiB. The page cache shrinks immediately, memtables as they
-/// are flushed.
+/// Changes the memory budget, at least 1 MiB. The page cache shrinks immediately; the memtables
+/// shrink as they are flushed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_engine_set_cache_bytes(
     engine: *mut teak_engine,
@@ -105,8 +105,8 @@ pub unsafe extern "C" fn teak_engine_flush_log(engine: *mut teak_engine) -> teak
     })
 }
 
-/// Flushes every memtable, writes a checkpoint of every index, and waits until that is done. The
-/// engine writes checkpoints automatically; an explicit one shortens the next recovery.
+/// Flushes every memtable, writes a checkpoint of every changed index, and waits until that is
+/// done. The engine writes checkpoints automatically; an explicit one shortens the next recovery.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_engine_checkpoint(engine: *mut teak_engine) -> teak_status {
     boundary!([reference(engine)] {

@@ -19,8 +19,8 @@ pub struct teak_table {
 /// A running transaction, from teak_transaction_begin() to teak_transaction_commit() or
 /// teak_transaction_rollback(). One thread at a time uses it and its cursors, except for calls that
 /// are allowed from any thread, such as teak_transaction_interrupt().
-// The owner's half is in a cell, and no call makes a `&mut` of the whole
-// handle, because another thread may interrupt the transaction at any time.
+// The part of the owning thread is in a cell, and no call makes a `&mut` of the whole handle,
+// because another thread may interrupt the transaction at any time.
 pub struct teak_transaction {
     owned: UnsafeCell<EngineTransaction>,
     shared: Arc<TransactionHandle>,

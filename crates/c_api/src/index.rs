@@ -25,7 +25,7 @@ pub struct teak_index_statistics {
     pub height: u32,
     /// Number of sorted runs.
     pub runs: u32,
-    /// Compression of bottom runs; never TEAK_CODEC_DEFAULT.
+    /// The codec of the index; never TEAK_CODEC_DEFAULT.
     pub codec: teak_codec_number,
     /// Number of tombstones on disk.
     pub tombstones: u64,
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn teak_index_get_free_bytes(
     })
 }
 
-/// Estimates the number of entries with lower <= key < upper; mostly exact if the number is small.
+/// Estimates the number of entries with lower <= key < upper. A small number is usually exact.
 /// Uncommitted writes count, too. A slice whose data is NULL means no limit on that side.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_index_estimate_entries(

@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_void};
 pub const TEAK_LATENCY_BUCKETS: usize = 24;
 const _: () = assert!(TEAK_LATENCY_BUCKETS == LATENCY_BUCKETS);
 
-/// How many operations took how long.
+/// A histogram of the durations of operations.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct teak_latencies {
@@ -24,9 +24,9 @@ pub struct teak_latencies {
     /// Half of the operations took at most this time, in microseconds. The value may be up to twice
     /// the exact one.
     pub p50_microseconds: u64,
-    /// The same for 99 % of them.
+    /// 99 % of the operations took at most this time; accuracy as for p50_microseconds.
     pub p99_microseconds: u64,
-    /// The same for 99.9 % of them.
+    /// 99.9 % of the operations took at most this time; accuracy as for p50_microseconds.
     pub p999_microseconds: u64,
 }
 
@@ -112,8 +112,7 @@ pub struct teak_engine_statistics {
     pub lock_bytes: u64,
     /// Limit of that memory, in bytes.
     pub lock_bytes_limit: u64,
-    /// Lock escalations: times that the locks of a transaction in an index were replaced by one
-    /// range.
+    /// Lock escalations: times that the locks of a transaction in an index were replaced by ranges.
     pub lock_escalations: u64,
     /// Locks refused because of the memory limit.
     pub lock_refusals: u64,
@@ -151,9 +150,9 @@ pub struct teak_engine_statistics {
     pub log_stop_microseconds: u64,
     /// Number of write ids since the oldest one that is active or that some snapshot does not see.
     pub write_ids_unsettled: u64,
-    /// Chunks of the table of write ids in which each id has a slot.
+    /// Chunks of the table of write ids. A chunk has a slot for each of its ids.
     pub write_id_chunks: u64,
-    /// Pieces of the table of write ids that replace such chunks.
+    /// Smaller pieces of the table of write ids, which have replaced chunks.
     pub write_id_pieces: u64,
     /// Memory of the table of write ids, in bytes.
     pub write_id_bytes: u64,
@@ -167,13 +166,13 @@ pub struct teak_engine_statistics {
     pub pinned_bytes: u64,
     /// Bytes of blocks that were moved within files to make the files smaller.
     pub bytes_moved: u64,
-    /// Bytes of memtables that are flushed and that readers still use.
+    /// Memory of flushed memtables that readers still use, in bytes.
     pub memtable_retired_bytes: u64,
-    /// Maximum number of upper runs of a child of a tree.
+    /// Maximum number of upper runs of one child, in all open indexes.
     pub child_runs_max: u64,
     /// The longest delay of a write, in microseconds.
     pub writer_stall_longest_microseconds: u64,
-    /// Times that a writer stopped because a bound was reached.
+    /// Times that backpressure stopped a writer, instead of only delaying it.
     pub writer_stops: u64,
     /// Writers that are stopped now.
     pub writers_stopped: u64,
@@ -190,7 +189,8 @@ pub struct teak_engine_statistics {
     pub freeze_wait_microseconds_max: u64,
     /// Times of commits with writes.
     pub commit_times: teak_latencies,
-    /// Times of the statements that a server has reported.
+    /// Times of the statements that were reported by teak_engine_count_statement() of
+    /// teak_server.h.
     pub statement_times: teak_latencies,
     /// All memory of the engine, in bytes.
     pub memory_bytes: u64,
@@ -202,7 +202,7 @@ pub struct teak_engine_statistics {
     pub log_buffer_bytes: u64,
     /// Bytes reserved for sorts of new indexes.
     pub sort_bytes: u64,
-    /// Bytes of dropped memtables that later memtables will use.
+    /// Memory of dropped memtables that is kept for later memtables, in bytes.
     pub memtable_spare_bytes: u64,
     /// Tables that cannot be used until their files can be read.
     pub unavailable_tables: u64,
@@ -214,8 +214,8 @@ pub struct teak_engine_statistics {
     pub orphan_bytes: u64,
     /// Tables that refuse writes because one of their files cannot be written or synced.
     pub read_only_tables: u64,
-    /// Ranges of aborted write ids, without those among the newest ids. Writers stop when their
-    /// number reaches a bound.
+    /// Ranges of aborted write ids, without those among the newest ids. Writers stop when there are
+    /// too many of them.
     pub aborted_ranges: u64,
     /// Nodes of open indexes in memory.
     pub nodes_in_memory: u64,
@@ -341,7 +341,7 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
     })
 }
 
-/// Calls `sink` once, with a readable report of `len` bytes: memory, log, flushes, locks,
+/// Calls `sink` once, with a readable report of `len` bytes on memory, log, flushes, locks and
 /// transactions.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_engine_get_status_text(

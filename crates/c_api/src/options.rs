@@ -7,11 +7,11 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A period that never ends.
+/// A timeout or period without end.
 pub const TEAK_NEVER: u32 = u32::MAX;
 
-/// A time to wait for a lock: a call that would wait fails immediately. Has the same effect as 0,
-/// except where 0 selects the default.
+/// A lock timeout: a call that would have to wait fails immediately with TEAK_LOCK_TIMEOUT. 0 has
+/// the same effect, except where it selects the default.
 pub const TEAK_NO_WAIT: u32 = u32::MAX - 1;
 
 /// Importance of a log message.
@@ -46,21 +46,21 @@ pub struct teak_engine_options {
     pub log_bytes_max: u64,
     /// Number of threads that flush and merge. Default: the number of cores.
     pub background_threads: u32,
-    /// Limit of open file descriptors. Default: no limit. The files of tables that are not used for
-    /// a while are closed in any case.
+    /// Limit of open file descriptors. Default: no limit. With or without a limit, the files of a
+    /// table that is not used for a while are closed.
     pub open_files: u32,
     /// Seconds between checkpoints. Default: 60.
     pub checkpoint_period_seconds: u32,
-    /// Time in milliseconds within which commits that did not wait for the log are synced.
-    /// TEAK_NEVER: no limit. New log files, durable commits, checkpoints and 16 MiB of unsynced
-    /// records sync the log, too. Default: 1000.
+    /// Maximum time in milliseconds from a commit that did not wait for a sync of the log to that
+    /// sync. TEAK_NEVER: no maximum. The log is synced earlier by a durable commit, a checkpoint or
+    /// a new log file, and after 16 MiB of unsynced records. Default: 1000.
     pub log_sync_period_milliseconds: u32,
     /// Lock timeout in milliseconds; TEAK_NO_WAIT: do not wait; TEAK_NEVER: no limit. Default:
     /// 4000.
     pub lock_timeout_milliseconds: u32,
     /// true: commits return before the log is synced, see log_sync_period_milliseconds. A crash of
-    /// the process or the machine may lose the newest of them, but never an older commit while
-    /// keeping a newer one. Default: false, commits are durable when they return.
+    /// the process or the machine may lose the newest commits; if it loses a commit, it also loses
+    /// all later ones. Default: false, commits are durable when they return.
     pub commit_without_sync: bool,
     /// Receives log messages: `len` bytes of UTF-8 that contain no NUL and are not followed by one.
     /// A message has one sentence or a few. Called from any thread, until teak_engine_close() has
@@ -77,8 +77,8 @@ pub struct teak_engine_options {
     pub log_context: *mut c_void,
     /// Called when a transaction starts to wait for another, if both have an owner
     /// (teak_transaction_set_owner() of teak_server.h), in the thread of the waiting transaction.
-    /// The blocking transaction does not end before the call returns, so the call must not wait for
-    /// that transaction's end. It must not call the engine either. Default: none.
+    /// The blocking transaction does not end before the callback returns, so the callback must not
+    /// wait for that. It must not call the engine either. Default: none.
     pub wait_begins: Option<unsafe extern "C" fn(waiter: *mut c_void, holder: *mut c_void)>,
 }
 
@@ -104,7 +104,7 @@ impl WaitListener for Reports {
     }
 }
 
-/// Converts the period for the engine, where zero means never.
+/// Converts the period for the engine, which has zero for "never".
 pub(crate) fn log_sync_period(milliseconds: u32) -> Duration {
     match milliseconds {
         TEAK_NEVER => Duration::ZERO,
@@ -113,7 +113,7 @@ pub(crate) fn log_sync_period(milliseconds: u32) -> Duration {
     }
 }
 
-/// Replaces the default in a field, unless the given value is zero.
+/// Sets a field to the given value, unless that is zero, which selects the default.
 fn choose<T, U: Default + PartialEq + Copy>(field: &mut T, given: U, convert: impl Fn(U) -> T) {
     if given != U::default() {
         *field = convert(given);

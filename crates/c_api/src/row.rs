@@ -72,7 +72,7 @@ impl teak_duplicate {
 /// Rows with up to this many entries are converted without allocation.
 const INLINE: usize = 8;
 
-/// Converts a row's array element by element, on the stack when it is short.
+/// Converts an array of entries element by element, without allocation if it is short.
 #[inline]
 fn converted<T: Copy, U: Copy, R>(
     given: &[T],
@@ -137,7 +137,8 @@ fn change<'a>(given: &teak_row_change) -> Result<RowChange<'a>, Failure> {
     }
 }
 
-/// Returns the outcome of a write, with the existing entry that caused a duplicate-key error.
+/// Returns the outcome of a write. After a duplicate-key error, `duplicate` receives the existing
+/// entry.
 fn finish(
     outcome: EngineResult<()>,
     transaction: &EngineTransaction,
@@ -152,7 +153,8 @@ fn finish(
 
 /// Inserts one row atomically, given its entry in every index, index 0 first. On TEAK_DUPLICATE_KEY
 /// `duplicate`, which may be NULL, receives the existing entry, and the transaction continues
-/// without the row. Waits for locks: TEAK_LOCK_TIMEOUT, TEAK_DEADLOCK, TEAK_INTERRUPTED.
+/// without the row. The call may wait for a lock, and then fail with TEAK_LOCK_TIMEOUT,
+/// TEAK_DEADLOCK or TEAK_INTERRUPTED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_insert(
     transaction: *mut teak_transaction,

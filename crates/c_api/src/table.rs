@@ -19,15 +19,17 @@ pub struct teak_index_definition {
     /// Becomes part of the file's name: characters other than letters, digits, '_' and '-' are
     /// replaced by '_'. UTF-8.
     pub label: teak_slice,
-    /// Compression of the pages of bottom runs; other runs use LZ4.
+    /// Compression of the pages of bottom runs, and of values of 16 KiB or more, which are stored
+    /// separately. Pages of other runs use LZ4.
     pub codec: teak_codec_number,
     /// Size of a page in bytes before compression, 1 KiB to 8 MiB. Default: 64 KiB.
     pub page_bytes: u32,
     /// true: filters are built, for lookups of complete keys (rows, unique keys). Default: false.
     pub exact_lookups: bool,
-    /// Number of leading bytes of every value that hold columns of fixed width; pages in which
-    /// every value has them store them byte column by byte column, which compresses better. More
-    /// than 64 KiB count as 64 KiB. Default: 0.
+    /// Number of bytes at the front of every value that contain columns of fixed width. If all
+    /// values of a page of a bottom run are at least this long, the page stores the first bytes of
+    /// all values, then the second bytes, and so on, which compresses better. More than 64 KiB
+    /// count as 64 KiB. Default: 0.
     pub value_fixed_bytes: u32,
 }
 
@@ -113,8 +115,8 @@ pub unsafe extern "C" fn teak_table_create(
 }
 
 /// Opens a table and its files. TEAK_NO_SUCH_TABLE. TEAK_CORRUPT when one of its files is damaged.
-/// TEAK_UNAVAILABLE when one is missing, or cannot be read and log records are retained for the
-/// table.
+/// TEAK_UNAVAILABLE when one is missing, or when log records that are retained for the table cannot
+/// be applied to it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_open(
     engine: *mut teak_engine,
@@ -191,7 +193,7 @@ pub unsafe extern "C" fn teak_table_close(table: *mut teak_table) {
     free!(table);
 }
 
-/// Drops a table and removes its files. Open cursors can still read.
+/// Drops a table and removes its files. Open cursors can still read. TEAK_NO_SUCH_TABLE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_drop(
     engine: *mut teak_engine,
@@ -218,7 +220,7 @@ pub unsafe extern "C" fn teak_table_rename(
 }
 
 /// Replaces every index by an empty one, atomically, and resets the counters to 0. Open handles use
-/// the new indexes.
+/// the new indexes. TEAK_NO_SUCH_TABLE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_truncate(
     engine: *mut teak_engine,
@@ -230,7 +232,7 @@ pub unsafe extern "C" fn teak_table_truncate(
     })
 }
 
-/// Returns whether a table of this name exists.
+/// `exists` receives whether a table of this name exists.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_exists(
     engine: *mut teak_engine,
@@ -308,7 +310,8 @@ pub unsafe extern "C" fn teak_table_verify(
     })
 }
 
-/// Returns whether damage was found in this table since it was opened or repaired.
+/// `damaged` receives whether damage was found in the table since its files were opened, or the
+/// table was opened only to be repaired.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_is_damaged(
     table: *mut teak_table,

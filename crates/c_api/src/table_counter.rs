@@ -27,8 +27,8 @@ pub unsafe extern "C" fn teak_table_counter_get(
     })
 }
 
-/// Raises a counter to `value`, unless it is already higher. Durable with the next durable commit
-/// of any transaction with writes.
+/// Raises a counter to `value`, unless it is already that high. Durable with the next durable
+/// commit of any transaction with writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_counter_advance(
     table: *mut teak_table,
@@ -41,8 +41,9 @@ pub unsafe extern "C" fn teak_table_counter_advance(
     })
 }
 
-/// Sets a counter to a higher or lower value, unless another thread raises it at the same time.
-/// Durable with the next durable commit. After an error the counter is unchanged.
+/// Sets a counter to a higher or lower value. If another thread raises the counter at the same
+/// time, that value remains. Durable with the next durable commit of any transaction with writes.
+/// After an error the counter is unchanged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_counter_set(
     table: *mut teak_table,

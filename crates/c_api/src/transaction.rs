@@ -6,7 +6,7 @@ use crate::options::wait_time;
 use crate::status::teak_status;
 use ::teak_engine::{EngineTransaction, Isolation};
 
-/// Which writes of other transactions are seen by a transaction's reads without locks.
+/// The writes of other transactions that a transaction sees when it reads without locks.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum teak_isolation {
@@ -75,10 +75,10 @@ pub unsafe extern "C" fn teak_transaction_set_commit_sync(
     })
 }
 
-/// Sets whether writing or locking a row that was changed or deleted after the transaction's
-/// snapshot fails with TEAK_CONFLICT. Default: false; a locking read then returns the newest
-/// committed version, and a deleted row is TEAK_NOT_FOUND. In both cases TEAK_CONFLICT is returned
-/// by a write of a row that was changed after the snapshot and that the transaction has not locked.
+/// Sets what happens to a row that was changed or deleted after the transaction's snapshot. true:
+/// writing or locking it fails with TEAK_CONFLICT. false (the default): a locking read returns its
+/// newest committed version, which the transaction can then write; a deleted row is TEAK_NOT_FOUND;
+/// writing a changed row that the transaction has not locked fails with TEAK_CONFLICT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_set_snapshot_isolation(
     transaction: *mut teak_transaction,
@@ -91,8 +91,8 @@ pub unsafe extern "C" fn teak_transaction_set_snapshot_isolation(
 }
 
 /// Sets the weight of the transaction in the choice of deadlock victims. Of the transactions in a
-/// cycle, the one with the lowest weight gets TEAK_DEADLOCK; if several have it, the one that has
-/// written the fewest rows, then the one that has locked the fewest. Default: 0.
+/// cycle, the one with the lowest weight gets TEAK_DEADLOCK. Of several with this weight, it is the
+/// one that has written the fewest rows, and then the one that has locked the fewest. Default: 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_set_weight(
     transaction: *mut teak_transaction,
@@ -127,8 +127,8 @@ pub unsafe extern "C" fn teak_transaction_begin_statement(
     })
 }
 
-/// Sets a savepoint; `savepoint` receives its number. It need not be released, and is valid until a
-/// rollback to an earlier savepoint.
+/// Sets a savepoint; `savepoint` receives its number, which is valid until a rollback to an earlier
+/// savepoint. Savepoints need not be released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_savepoint(
     transaction: *mut teak_transaction,
@@ -140,8 +140,9 @@ pub unsafe extern "C" fn teak_transaction_savepoint(
     })
 }
 
-/// Undoes every write since the savepoint, in a time that does not depend on their number. Retains
-/// locks.
+/// Undoes every write since the savepoint, in a time that does not depend on their number. The rows
+/// of these writes are unlocked unless they were locked before the savepoint; all other locks
+/// remain.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_rollback_to_savepoint(
     transaction: *mut teak_transaction,
@@ -197,7 +198,7 @@ pub unsafe extern "C" fn teak_transaction_interrupt(transaction: *mut teak_trans
     });
 }
 
-/// Returns whether the transaction has writes that were not rolled back. false for NULL.
+/// Whether the transaction has writes that were not rolled back. false for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_has_writes(transaction: *const teak_transaction) -> bool {
     boundary!(or false, [owned(transaction)] {

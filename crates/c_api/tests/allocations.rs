@@ -1,7 +1,7 @@
-//! Calls made once per row do not allocate. The few allocations counted here,
-//! on the calling thread, are amortised growth in the layers below.
+//! Calls made once per row do not allocate. The few allocations that the test permits on the
+//! calling thread are amortised growth in the layers below.
 
-// With the feature the core has an allocator of its own.
+// With the feature `allocator`, the library has its own global allocator.
 #![cfg(not(feature = "allocator"))]
 #![allow(unsafe_code, clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting by thread.
+/// The system's allocator, with a count of the allocations of each thread.
 struct Counting;
 
 // SAFETY: every call is passed to `System`; counting allocates nothing.
@@ -57,7 +57,7 @@ const fn slice(bytes: &[u8]) -> teak_slice {
     }
 }
 
-/// Runs the call for every row; fewer than one in fifty may allocate.
+/// Runs the call for every row. There may be fewer than one allocation for fifty rows.
 fn sparing(what: &str, mut each: impl FnMut(u32)) {
     let before = ALLOCATIONS.get();
     (0..ROWS).for_each(&mut each);

@@ -55,10 +55,9 @@ impl Drop for Scratch {
     }
 }
 
-/// Compiles and runs one of the programs in this directory. `TEAK_C_RUNNER` is
-/// a command to run it with, such as `valgrind --error-exitcode=9`.
-/// `TEAK_C_LINK` has arguments for the linker: the runtime that the library's
-/// sanitizer needs.
+/// Compiles and runs one of the programs in this directory. `TEAK_C_RUNNER` is a command to run it
+/// with, such as `valgrind --error-exitcode=9`. `TEAK_C_LINK` contains arguments for the linker:
+/// the runtime of the sanitizer that the library was built with.
 fn compile_and_run(name: &str) {
     let scratch = Scratch::new(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{name}.c"));

@@ -1,5 +1,5 @@
 /* Edge cases of the C interface: every seek compared with a plain array, long rows, malformed slices, short buffers, waits
-   that other threads end, ids after a crash, a damaged file. Runs in the directory given as argument. */
+   that other threads end, row ids after a crash, a damaged file. Runs in the directory given as argument. */
 #include "support.h"
 
 #include <dirent.h>
@@ -442,7 +442,7 @@ static void isolation(teak_engine *engine) {
   OK(teak_transaction_begin_statement(committed));
   CHECK(reads(committed, table, "k", "new"));
   OK(teak_transaction_commit(committed));
-  /* A row deleted since the snapshot is not found; with snapshot isolation that is a conflict. */
+  /* A row deleted after the snapshot is not found; with snapshot isolation, writing it is a conflict. */
   for (int refuses = 0; refuses < 2; refuses++) {
     const teak_row_entry gone = { 0, false, text("d"), NONE };
     writer = begin(engine, TEAK_REPEATABLE_READ);
@@ -500,7 +500,7 @@ static void waits(teak_engine *engine) {
     OK(teak_transaction_rollback(other.transaction));
   }
 
-  /* No wait at all; and a wait without limit. */
+  /* TEAK_NO_WAIT fails immediately; TEAK_NEVER waits without limit. */
   t = begin(engine, TEAK_READ_COMMITTED);
   OK(change(t, table, "a", "ours"));
   write_of_other patient = { begin(engine, TEAK_READ_COMMITTED), table, "a", false, TEAK_INTERNAL };
@@ -537,7 +537,7 @@ static void waits(teak_engine *engine) {
   if (ours != TEAK_OK) OK(teak_transaction_rollback(t));
   CHECK(pthread_join(thread, NULL) == 0);
   if (ours == TEAK_OK) OK(teak_transaction_commit(t));
-  /* This thread completes the cycle. If the other thread is slow, that one may complete it, and this one times out. */
+  /* This call completes the cycle. If the other thread is slow, its call may complete the cycle, and this one times out. */
   CHECK((ours == TEAK_DEADLOCK && theirs.status == TEAK_OK) ||
         (ours == TEAK_LOCK_TIMEOUT && (theirs.status == TEAK_DEADLOCK || theirs.status == TEAK_OK)));
   OK(theirs.status == TEAK_OK ? teak_transaction_commit(theirs.transaction) : teak_transaction_rollback(theirs.transaction));

@@ -72,7 +72,8 @@ fn the_examples_run_with_the_installed_library() {
     std::fs::create_dir_all(&programs).unwrap();
     run(Command::new(root.join("install.sh")).args([built(&scratch), prefix.clone()]));
 
-    // The arguments of a sanitizer's runtime, which also exports symbols.
+    // Linker arguments for a sanitizer's runtime. If there are any, the library also exports the
+    // symbols of that runtime.
     let link = std::env::var("TEAK_C_LINK").unwrap_or_default();
     let symbols = exported(&prefix.join("lib/libteak.so"));
     assert!(symbols.iter().any(|symbol| symbol == "teak_engine_open"));

@@ -28,7 +28,8 @@ const TEAK: &[Section] = &[
     Section {
         title: "Status and errors",
         text: "Every call that can fail returns a teak_status and writes its out-parameters only on TEAK_OK,\n\
-               unless stated otherwise. After any status other than TEAK_OK and TEAK_NOT_FOUND,\n\
+               unless stated otherwise. A call whose comment only names a status can return it for the reason\n\
+               given in teak_status. After any status other than TEAK_OK and TEAK_NOT_FOUND,\n\
                teak_last_error() returns its message, in the same thread.",
         files: &["status", "errors"],
     },
@@ -51,8 +52,8 @@ const TEAK: &[Section] = &[
     },
     Section {
         title: "Transactions",
-        text: "A deadlock, a conflict or a lock timeout undoes nothing by itself: roll back, or return to a\n\
-               savepoint, and retry.",
+        text: "A deadlock, a conflict or a lock timeout does not undo earlier writes. After a deadlock or a\n\
+               conflict, roll the transaction back and retry it; after a lock timeout, the call can be repeated.",
         files: &["transaction"],
     },
     Section {

@@ -295,7 +295,7 @@ static void find_metadata(void *context, teak_slice name, teak_slice metadata) {
   if (equal(name, "db/people")) *(bool *)context = equal(metadata, "altered");
 }
 
-/* Adds an index while a row is written, refuses a unique one with duplicates, drops another. */
+/* Adds an index while a row is written, refuses a unique index with duplicate keys, drops an index. */
 static void alter(teak_engine *engine, teak_table *table) {
   const teak_index_definition rows = { text("PRIMARY"), 2, 0, true, 0 }, names = { text("name"), 1, 0, true, 0 },
                               ends = { text("ends"), 2, 0, false, 0 };

@@ -1,4 +1,4 @@
-/* Shared by the C test programs: checks that print their line, slices from strings, an engine to test. */
+/* Shared by the C test programs: checks that print their line number, slices of strings, an engine to test. */
 #ifndef TEAK_TESTS_SUPPORT_H
 #define TEAK_TESTS_SUPPORT_H
 

@@ -12,7 +12,8 @@ unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
-/// A closure that calls the caller's interrupt callback, and returns false if that is NULL.
+/// A closure that returns the result of the caller's interrupt callback, or false if the callback
+/// is NULL.
 pub(crate) fn interruption(
     interrupt: Option<unsafe extern "C" fn(context: *mut c_void) -> bool>,
     context: *mut c_void,

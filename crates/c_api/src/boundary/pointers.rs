@@ -77,8 +77,8 @@ impl<T> Out<*mut T> {
     }
 }
 
-/// A handle that the caller transferred. It is freed when the call ends, even by a panic. Until
-/// then other threads may use its shared part.
+/// A handle that the caller transferred. It is freed at the end of the call, even after a panic.
+/// Until then other threads may use the shared part of the handle.
 pub(crate) struct OwnedHandle<T>(*mut T);
 
 impl<T> OwnedHandle<T> {

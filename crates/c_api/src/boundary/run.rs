@@ -19,8 +19,8 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     format!("internal error: {}", text.unwrap_or("no text"))
 }
 
-/// Runs a body and catches panics. An error replaces the thread's last message; that of
-/// TEAK_NOT_FOUND is empty.
+/// Runs a body and catches panics. The message of an error replaces the thread's last message; the
+/// message of TEAK_NOT_FOUND is empty.
 #[inline]
 fn run<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, teak_status> {
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -45,7 +45,7 @@ pub(crate) fn value_or<T>(otherwise: T, body: impl FnOnce() -> Result<T, Failure
 
 #[cold]
 fn remember(failure: &Failure) -> teak_status {
-    // Fails in a destructor that runs after the text was destroyed at thread exit.
+    // The access fails in a destructor that runs at thread exit, after `LAST_ERROR` was destroyed.
     let _ = LAST_ERROR.try_with(|last| {
         let mut last = last.borrow_mut();
         last.clear();

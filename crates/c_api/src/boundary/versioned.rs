@@ -1,5 +1,5 @@
-//! Structs that later versions extend. The caller passes the size that each struct has in the
-//! caller's version. So old programs run with a newer library, and new programs run with an older
+//! Structs that later versions of the library extend. The caller passes the size of each struct as
+//! it was compiled. So old programs run with a newer library, and new programs run with an older
 //! library unless they use fields that it lacks.
 
 use crate::boundary::failure::Failure;
@@ -22,9 +22,9 @@ pub(crate) unsafe trait Extensible: Copy {
 /// The first field is `struct_size: usize`.
 pub(crate) unsafe trait Versioned: Extensible {}
 
-/// `first_version_bytes!(STRUCT, FIELD, BYTES)`: the size of the first version of
-/// a struct, which ended with the field. Does not compile if BYTES is not the end of
-/// the field: then an earlier field was added, removed or changed in size.
+/// `first_version_bytes!(STRUCT, FIELD, BYTES)`: the size of the first version of a struct, whose
+/// last field was FIELD. Does not compile if FIELD does not end at BYTES, because an earlier field
+/// was added, removed or changed in size.
 macro_rules! first_version_bytes {
     ($struct:ty, $last:ident, $bytes:literal) => {{
         let end = std::mem::offset_of!($struct, $last)
@@ -58,8 +58,8 @@ fn check_size<T: Extensible>(bytes: usize, name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Copies a struct of the caller's version. Fields missing there become zero. Fields missing in this
-/// library's version must be zero.
+/// Copies a struct of the caller's version. Fields that the caller's version lacks become zero.
+/// Fields that this library lacks must be zero.
 unsafe fn copy_known<T: Extensible>(given: &[u8], name: &str) -> Result<T, Failure> {
     let (known, unknown) = given.split_at(given.len().min(size_of::<T>()));
     if unknown.iter().any(|byte| *byte != 0) {
@@ -107,8 +107,8 @@ pub(crate) unsafe fn read_elements<T: Extensible>(
         .collect()
 }
 
-/// Writes the fields of a struct of results that the caller's version has. Fields missing in this
-/// library's version become zero.
+/// Writes a struct of results, as far as the caller's version has its fields. Fields that only the
+/// caller's version has become zero.
 pub(crate) unsafe fn write_versioned<T: Versioned>(
     pointer: *mut T,
     value: &T,

@@ -28,8 +28,8 @@ pub unsafe extern "C" fn teak_cursor_is_unlocked(cursor: *const teak_cursor) -> 
 }
 
 /// Sets whether rows that the cursor has read remain protected from writes until the transaction
-/// ends, even after teak_cursor_unlock(). Has an effect only if the cursor locks ranges. Set it
-/// before the first read. Default: false.
+/// ends, even after teak_cursor_unlock(). Has an effect only if the cursor locks ranges of index 0.
+/// Call this before the first read. Default: false.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_set_retain_locks(
     cursor: *mut teak_cursor,

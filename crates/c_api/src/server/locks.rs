@@ -79,7 +79,7 @@ pub struct teak_lock_info {
     pub table: teak_slice,
     /// Label of the index; data NULL if `table` is NULL.
     pub index: teak_slice,
-    /// The row's key, or the first key of the range; data NULL: unknown.
+    /// The row's key, or the first key of the range; data NULL: unknown, or TEAK_LOCK_KIND_WRITTEN.
     pub low: teak_slice,
     /// The first key after the range; data NULL for a row, and if the range extends to the end of
     /// the index.

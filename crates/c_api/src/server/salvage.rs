@@ -24,8 +24,8 @@ pub struct teak_salvage_report {
     /// Separate values, pages, runs and nodes that could not be read. Retained log records that
     /// could not be read count as one part.
     pub lost_parts: u64,
-    /// Entries of lost pages and runs, old versions and deletes included. The number of those below
-    /// lost nodes is unknown and not included.
+    /// Entries of lost pages and runs, old versions and deletes included. The entries below lost
+    /// nodes are not included, because their number is unknown.
     pub lost_entries: u64,
 }
 
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn teak_table_open_damaged(
     })
 }
 
-/// Returns whether the table could be opened only to be repaired.
+/// `unreadable` receives whether the table could be opened only to be repaired.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_is_unreadable(
     table: *mut teak_table,

@@ -130,9 +130,9 @@ pub unsafe extern "C" fn teak_table_create_temporary(
     })
 }
 
-/// Makes a table unreadable for the snapshots that exist now, as if it had been created after them:
-/// for a table whose rows were committed in several steps. The effect lasts until the engine is
-/// closed. TEAK_NO_SUCH_TABLE.
+/// Makes a table unreadable for the snapshots that exist now, as if it had been created after them.
+/// For a table whose rows were committed in several steps, of which an older snapshot may see only
+/// some. The effect lasts until the engine is closed. TEAK_NO_SUCH_TABLE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_refuse_older_snapshots(
     engine: *mut teak_engine,

@@ -44,8 +44,8 @@ pub unsafe extern "C" fn teak_transaction_get_snapshot_commit(
     })
 }
 
-/// Returns whether other transactions may have to wait for this one, because it has locked rows or
-/// ranges or has writes. true for NULL.
+/// Whether other transactions may have to wait for this one, because it has locked rows or ranges
+/// or has writes. true for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_holds_locks(
     transaction: *const teak_transaction,
@@ -93,14 +93,14 @@ pub unsafe extern "C" fn teak_engine_get_running_transactions(
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct teak_page_counts {
-    /// Pages accessed, cached or not.
+    /// Blocks accessed, cached or not.
     pub accessed: u64,
-    /// Pages read from disk.
+    /// Blocks read from disk.
     pub read: u64,
 }
 
-/// The pages that the calling thread has accessed. The difference between two calls is the page use
-/// of the statement between them.
+/// The blocks that the calling thread has accessed and read. The difference between two calls is
+/// the number for the statement between them.
 #[unsafe(no_mangle)]
 pub extern "C" fn teak_thread_get_page_counts() -> teak_page_counts {
     let counts = PageCounts::of_thread();

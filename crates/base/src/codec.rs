@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 pub enum Codec {
     /// Not compressed.
     None = 0,
-    /// LZ4 block format: fast, for data that will be merged soon.
+    /// LZ4 block format: fast, for data that will be merged soon, and for the log.
     Lz4 = 1,
     /// Zstandard: the default of tables.
     Zstd = 2,
@@ -23,7 +23,7 @@ pub enum Codec {
     Lzma = 5,
 }
 
-/// The stored bytes do not decompress to the expected size.
+/// The stored bytes are damaged, or do not decompress to the expected size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecompressError;
 
@@ -81,8 +81,8 @@ impl Codec {
         }
     }
 
-    /// Appends the compressed form of `raw` to `out` and returns the codec used. If that is not
-    /// smaller, appends `raw` itself and returns [`Codec::None`].
+    /// Appends the compressed form of `raw` to `out` and returns the codec used. If the compressed
+    /// form is not smaller, appends `raw` itself and returns [`Codec::None`].
     #[must_use]
     pub fn compress(self, raw: &[u8], out: &mut Vec<u8>) -> Codec {
         let start = out.len();

@@ -9,8 +9,8 @@ use std::sync::Arc;
 /// Result of a storage operation.
 pub type StorageResult<T> = Result<T, StorageError>;
 
-/// An error of a storage operation. `Clone`, so that a recorded failure can be returned more than
-/// once.
+/// An error of a storage operation. It can be cloned, because a recorded failure is returned more
+/// than once.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StorageError {
@@ -70,9 +70,9 @@ pub enum StorageError {
     },
     /// The operation was interrupted (a killed statement, a shutdown).
     Interrupted,
-    /// A key, value or block is larger than the format allows.
+    /// A key, value, row, block or log record is larger than allowed.
     TooLarge {
-        /// The object: "key", "value", "block".
+        /// What is too large, for example "key" or "log record".
         what: &'static str,
         /// Its size in bytes.
         bytes: u64,

@@ -1,6 +1,5 @@
-//! Support for the fuzz targets of all crates: the target type, structured
-//! input, and mutation of valid inputs for toolchains without a fuzzer. Not part
-//! of the public interface.
+//! Support for the fuzz targets of all crates: the target type, structured input, and a test that
+//! runs on mutated inputs without a fuzzer. Not part of the public interface.
 //!
 //! A crate lists its targets in its own `fuzzing` module, and its test `fuzz_smoke`
 //! runs them on mutated seeds. The fuzz crate has one program for each target. A

@@ -23,8 +23,8 @@ macro_rules! id {
 }
 
 id! {
-    /// Identifies the writes of one statement or savepoint scope of a
-    /// transaction. Zero means settled: visible to every snapshot.
+    /// Identifies the entries that a transaction wrote in one statement, or between two savepoints.
+    /// Zero means settled: visible to every snapshot.
     WriteId
 }
 id! {
@@ -33,7 +33,8 @@ id! {
     Lsn
 }
 id! {
-    /// Identifies one index file of the instance. Ids are never reused.
+    /// Identifies one index file of the instance. Ids are never reused, except those of temporary
+    /// tables after a restart.
     FileId
 }
 id! {

@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Number of buckets of a histogram. Bucket 0 counts durations below one
-/// microsecond, bucket `n` those from `2^(n-1)` to below `2^n` microseconds, and
-/// the last one all longer durations, from about 4 seconds.
+/// Number of buckets of a histogram. Bucket 0 counts durations below one microsecond, bucket `n`
+/// those from `2^(n-1)` to below `2^n` microseconds, and the last bucket all durations from about 4
+/// seconds on.
 pub const LATENCY_BUCKETS: usize = 24;
 
 /// Counts durations by their order of magnitude. Threads record without waiting.
@@ -57,7 +57,7 @@ impl Histogram {
         self.record(since.elapsed());
     }
 
-    /// Counts one time, which ended now.
+    /// Counts one duration, which ended now.
     pub fn record(&self, time: Duration) {
         let microseconds = microseconds_of(time);
         if let Some(bucket) = self.buckets.get(bucket_of(microseconds)) {
@@ -89,7 +89,7 @@ impl Histogram {
 }
 
 impl StripedHistogram {
-    /// Counts one time, which ended now.
+    /// Counts one duration, which ended now.
     pub fn record(&self, time: Duration) {
         self.0.get(Stripe::current()).record(time);
     }

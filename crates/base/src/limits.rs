@@ -11,6 +11,6 @@ pub const VALUE_BYTES_MAX: usize = 33 * 1024 * 1024;
 /// that a decoder allocates for a corrupt header.
 pub const BLOCK_RAW_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Largest position of the log that readers accept. Positions count bytes, so a larger one is
-/// malformed, and sums could overflow.
+/// Largest position of the log that readers accept. No log reaches it, because positions count
+/// bytes; a sum with a larger position could overflow.
 pub const LSN_MAX: u64 = 1 << 62;

@@ -1,13 +1,13 @@
 //! A bounded pool of values that are costly to create, shared by all threads.
 //!
-//! A thread takes a value for a short operation and puts it back. So the number
-//! of values depends on how many threads use one at the same time, not on how
-//! many threads have ever used one. A value is dropped if all places are occupied.
+//! A thread takes a value for a short operation and puts it back. So the number of values depends
+//! on the number of threads that use a value at the same time, not on the number of all threads. A
+//! value that finds no free place is dropped.
 
 use crate::stripes::{CachePadded, thread_number};
 use std::sync::{Mutex, OnceLock};
 
-/// Places for values.
+/// Maximum number of values in a pool.
 const PLACES: usize = 64;
 
 /// A pool with a capacity of two values per processor, but at least 4 and at most 64.

@@ -52,8 +52,8 @@ pub trait Visibility {
     /// [`WriteId::SETTLED`]: every reader sees settled entries.
     fn is_visible(&self, id: WriteId) -> bool;
 
-    /// Whether the reader sees no write from `min` to `max`, both included, now
-    /// or later. Then the tree skips data that only these writes have written.
+    /// Whether the reader sees no write from `min` to `max`, both included, now or later. Then the
+    /// tree skips data that consists of these writes only.
     fn hides_all(&self, min: WriteId, max: WriteId) -> bool {
         let _ = (min, max);
         false

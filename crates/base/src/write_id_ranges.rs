@@ -99,7 +99,7 @@ impl<'a> EncodedRanges<'a> {
     /// # Errors
     /// [`Malformed`] when the bytes do not begin with such an encoding.
     pub fn take(take: &mut Take<'a>) -> Result<Self, Malformed> {
-        // A range takes at least two bytes, so the rest bounds the count.
+        // A range takes at least two bytes, so the number of remaining bytes limits the count.
         let count = take.length(take.rest().len() / 2)?;
         let list = Self {
             count,
@@ -192,7 +192,7 @@ impl WriteIdRanges {
     /// Appends an id.
     ///
     /// # Panics
-    /// When it is not greater than all others.
+    /// When the id is not greater than all ids of the list.
     pub fn push(&mut self, id: WriteId) {
         self.push_range(WriteIdRange::one(id));
     }
@@ -200,7 +200,7 @@ impl WriteIdRanges {
     /// Appends a range of ids. Ignores an empty range.
     ///
     /// # Panics
-    /// When they are not greater than all others.
+    /// When the ids are not greater than all ids of the list.
     pub fn push_range(&mut self, range: WriteIdRange) {
         if range.count == 0 {
             return;

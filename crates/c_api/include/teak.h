@@ -149,8 +149,8 @@ typedef enum teak_status {
   TEAK_NO_SUCH_INDEX = 21,
   // The table refuses writes, because one of its files could not be written or synced.
   TEAK_READ_ONLY = 22,
-  // A file of the table is missing or cannot be read. No row is lost if the file can be read
-  // later.
+  // A file of the table is missing, or log records that are retained for the table cannot be
+  // applied to it. No row is lost if the files can be read later.
   TEAK_UNAVAILABLE = 23,
 } teak_status;
 

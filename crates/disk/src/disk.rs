@@ -46,7 +46,7 @@ pub trait Disk: Send + Sync + Debug {
     /// `NotFound`, `Io`.
     fn remove(&self, path: &Path) -> StorageResult<()>;
 
-    /// Renames a file. Replaces a file with the new name.
+    /// Renames a file. Replaces an existing file with the new name.
     ///
     /// # Errors
     /// `NotFound`, `Io`.
@@ -101,7 +101,7 @@ pub trait DiskFile: Send + Sync + Debug {
     /// after [`DiskFile::sync`].
     ///
     /// # Errors
-    /// `NoSpace`, `Io`. After an error any part of the range may be written.
+    /// `NoSpace`, `Io`. After an error any part of the range may have been written.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> StorageResult<()>;
 
     /// Makes all completed writes and the length durable.
@@ -129,7 +129,7 @@ pub trait DiskFile: Send + Sync + Debug {
     /// reserve space.
     ///
     /// # Errors
-    /// `NoSpace`, `Io`; a part of the space may be reserved.
+    /// `NoSpace`, `Io`. After an error a part of the space may have been reserved.
     fn reserve(&self, bytes: u64) -> StorageResult<()>;
 
     /// The path that the file was opened with.

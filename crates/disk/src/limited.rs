@@ -5,18 +5,18 @@
 //! 2. A file with unsynced writes is synced before it is closed, because an operating system
 //!    reports a later write error only to open files. If that sync fails, the file remains open,
 //!    and all later syncs of its handles fail. A temporary file is never synced.
-//! 3. The next use opens the file again by its current name: renames are
-//!    followed, and a file that is removed while in use remains open.
+//! 3. The next use of a closed file opens it again by its current name: renames are followed. A
+//!    file that is removed while it is in use is kept open.
 //!
-//! Operations in progress keep their file open, so the limit may be exceeded by the number of
-//! threads, and by removed files in use and files that cannot be synced. Files without unsynced
+//! Operations in progress keep their file open, so there may be more open files than the limit: one
+//! for each thread, removed files in use, and files that cannot be synced. Files without unsynced
 //! writes are closed first, so that the thread that opens a file rarely syncs another one.
 //!
 //! Lock order: the handle of a file, then the list. No I/O happens under these locks. A file is
 //! opened without its lock: the thread then locks the handle, and if another thread was faster or
 //! the file was renamed, it drops the file that it has opened. A file is synced without its lock,
 //! and then closed only if no operation is in progress and nothing was written during the sync.
-//! While its name changes, a file is *held*: it is open and is not closed.
+//! While the name of a file changes, the file is *held*: it is opened, and not closed.
 
 use crate::disk::{Disk, DiskFile};
 use crate::locks::DiskLock;
@@ -58,7 +58,7 @@ struct LimitedFile {
     handle: RwLock<Handle>,
     is_temporary: bool,
     used: AtomicBool,
-    /// Whether any writes may not be synced yet; always false for a temporary file.
+    /// Whether there may be unsynced writes; always false for a temporary file.
     unsynced: AtomicBool,
     failure: Mutex<Option<StorageError>>,
 }
@@ -66,9 +66,10 @@ struct LimitedFile {
 /// The result of an attempt to close a file.
 enum Closing {
     Closed,
-    /// It has unsynced writes.
+    /// The file has unsynced writes.
     Unsynced,
-    /// It was used since the last attempt, is in use or held, was removed, or cannot be synced.
+    /// The file was used since the last attempt, is in use or held, was removed, or cannot be
+    /// synced.
     Refused,
 }
 
@@ -77,7 +78,7 @@ struct Handle {
     file: Option<Arc<dyn DiskFile>>,
     /// Whether the name was removed: the file cannot be opened again.
     unlinked: bool,
-    /// Number of changes of its name in progress.
+    /// Number of changes of the name that are in progress.
     held: usize,
 }
 
@@ -129,7 +130,7 @@ impl LimitedDisk {
 impl Files {
     /// Closes files until fewer than `limit` are open, or none can be closed.
     fn close_files(&self, limit: usize) {
-        // Allows two rounds of the clock hand, because in the first one all files may have been
+        // Allows two rounds of the clock hand, because in the first round all files may have been
         // used recently.
         let attempts = 2 * self.list.lock().clock.len();
         let mut unsynced = VecDeque::new();
@@ -158,7 +159,7 @@ impl Files {
         }
         let mut list = self.list.lock();
         list.clock.extend(refused);
-        // The clock hand reaches these first again.
+        // In the next call, the clock hand reaches these files first.
         while let Some(oldest) = unsynced.pop_back() {
             list.clock.push_front(oldest);
         }
@@ -199,7 +200,8 @@ impl Files {
             }),
             is_temporary,
             used: AtomicBool::new(true),
-            // True, because its creation, or writes of another handle, may not be durable.
+            // True, because the creation of the file, or writes through another handle, may not be
+            // durable.
             unsynced: AtomicBool::new(!is_temporary),
             failure: Mutex::default(),
         });
@@ -313,7 +315,7 @@ impl LimitedFile {
         loop {
             let _file = self.file()?;
             let mut handle = self.handle.write();
-            // It may have been closed again.
+            // Another thread may have closed the file again.
             if handle.file.is_some() {
                 handle.held += 1;
                 return Ok(());
@@ -446,7 +448,7 @@ impl DiskFile for LimitedFile {
             self.fail_other_handles(&path, &error);
             return Err(error);
         }
-        // A concurrent failure of another handle may concern the same writes.
+        // A concurrent sync of another handle may have failed for the same writes.
         self.check()
     }
 

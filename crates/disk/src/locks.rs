@@ -16,7 +16,7 @@ pub struct DiskLock {
 }
 
 impl DiskLock {
-    /// A lock that dropping `held` releases.
+    /// A lock that is released when `held` is dropped.
     pub(crate) fn new(held: impl Any + Send + Sync) -> Self {
         Self {
             _held: Box::new(held),

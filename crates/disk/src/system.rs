@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Reserves space up to `bytes` without changing the length. It is not an error
-/// if the file system cannot reserve space; then a later write may fail.
+/// Reserves space for the first `bytes` of a file without changing its length. Does nothing if the
+/// file system cannot reserve space; then a later write may fail.
 pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     let Ok(length) = libc::off_t::try_from(bytes) else {
         return Err(io::ErrorKind::StorageFull.into());
@@ -31,8 +31,8 @@ pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Locks a whole file; false when another handle of the file has the lock. The lock is
-/// released when the file is closed, also when the process is killed.
+/// Locks a whole file; false when another handle of the file has the lock. The lock is released
+/// when the file is closed, or the process is killed.
 pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
     loop {
         // SAFETY: the descriptor is open as long as `file` is borrowed.

@@ -1,4 +1,4 @@
-//! A disk for files that need not survive the process: nothing on it is synced.
+//! A disk for files that need not survive the process: it never syncs them.
 
 use crate::disk::{Disk, DiskFile};
 use crate::locks::DiskLock;

@@ -2,8 +2,9 @@
 //!
 //! `cargo run -p teak --example crash_recovery [DIRECTORY]`
 //!
-//! The program starts itself as a child, which commits rows and prints the number of each one after
-//! its commit. The parent kills it in the middle, opens the database, and compares.
+//! The program starts itself as a child process, which commits rows and prints the number of each
+//! row after its commit. The parent kills the child while it writes, opens the database, and checks
+//! that it has every printed row.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use teak::Database;
 
 type AnyResult<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Rows whose commit the parent waits for before it kills the child.
+/// Number of commits that the parent waits for before it kills the child.
 const ROWS: usize = 200;
 
 fn main() -> AnyResult<()> {

@@ -13,7 +13,7 @@ fn field(value: &[u8], number: usize) -> Vec<u8> {
 fn main() -> Result<()> {
     let db = Database::in_memory()?;
     // The functions derive a row's keys in each index, so that every write keeps the indexes
-    // current. A row with `None` has no entry.
+    // current. For `None`, the row has no entry.
     let users = db.table(
         TableSchema::new("users")
             .unique_index("by_email", |_id, value| Some(field(value, 0)))

@@ -1,4 +1,5 @@
-//! Measurements of many sensors: keys of sensor and time, range reads, expiry.
+//! Measurements of many sensors: keys that contain sensor and time, range reads, deletion of old
+//! rows.
 //!
 //! `cargo run --release -p teak --example time_series [DIRECTORY]`
 
@@ -59,7 +60,7 @@ fn main() -> Result<()> {
     }
     drop(snapshot);
 
-    // Expiry: delete old readings, one sensor at a time.
+    // Delete old readings, one sensor at a time.
     for sensor in 0..SENSORS {
         db.transact(|transaction| {
             for row in transaction.range(&readings, key(sensor, 0)..key(sensor, SECONDS / 2)) {

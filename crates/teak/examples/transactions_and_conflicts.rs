@@ -36,8 +36,8 @@ fn main() -> Result<()> {
         accounts.insert(account(number), 100i64.to_be_bytes())?;
     }
 
-    // Two transactions read and write the same account: the second one must not overwrite a value
-    // that it has not read.
+    // Two transactions read and write the same account. The second one must not overwrite the value
+    // that the first one has written, because it has not read that value.
     let (first, second) = (db.begin(), db.begin());
     balance(&first, &accounts, 0)?;
     balance(&second, &accounts, 0)?;
@@ -49,7 +49,8 @@ fn main() -> Result<()> {
     }
     second.rollback();
 
-    // Many threads do this at the same time; `transact` runs a transaction again until it succeeds.
+    // Several threads transfer money at the same time; `transact` runs a transaction again until it
+    // succeeds.
     let attempts = AtomicU64::new(0);
     std::thread::scope(|scope| {
         let threads = [0, 1, 2, 3].map(|thread| {

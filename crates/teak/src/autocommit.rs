@@ -6,8 +6,8 @@ use crate::table::Table;
 use crate::transaction::Transaction;
 
 impl Table {
-    /// Runs one call in a transaction of its own. It has no snapshot before its
-    /// write, so it cannot conflict.
+    /// Runs one call in a transaction of its own. The transaction takes no snapshot before it
+    /// writes, so it cannot fail with a conflict.
     fn autocommit<R>(&self, call: impl FnOnce(&Transaction) -> Result<R>) -> Result<R> {
         let transaction = Transaction::new(&self.state.engine, Isolation::Snapshot);
         let result = call(&transaction)?;

@@ -15,8 +15,7 @@ pub enum Durability {
     /// A commit is durable when it returns. Concurrent commits share a sync of the log.
     Immediate,
     /// A commit is durable within this time after it returned. A crash of the process or the
-    /// machine may lose the newest commits of that period, but never an older commit while keeping
-    /// a newer one.
+    /// machine may lose commits of that period; if it loses a commit, it also loses all later ones.
     Within(Duration),
 }
 
@@ -75,8 +74,8 @@ impl Builder {
         self
     }
 
-    /// Limit of open file descriptors; no limit by default. The files of tables that are not used
-    /// for a while are closed in any case.
+    /// Limit of open file descriptors; no limit by default. With or without a limit, the files of a
+    /// table that is not used for a while are closed.
     pub fn open_files(mut self, files: usize) -> Self {
         self.options.open_files = files;
         self
@@ -100,7 +99,8 @@ impl Builder {
         self
     }
 
-    /// Time between checkpoints; a minute by default. Recovery replays the log since the last one.
+    /// Time between checkpoints; a minute by default. Recovery replays the log from the last
+    /// checkpoint on.
     pub fn checkpoint_period(mut self, period: Duration) -> Self {
         self.options.checkpoint_period = period;
         self

@@ -140,8 +140,8 @@ impl Database {
 
     /// Runs a transaction and commits it. An error of the closure rolls it back; after a conflict
     /// or a deadlock ([`Error::is_retryable`]) the closure runs again in a new transaction, up to
-    /// 100 times in total. So all its other effects must be repeatable. After a lock timeout it
-    /// does not run again.
+    /// 100 times in total. So the closure's effects outside the transaction must be repeatable. It
+    /// does not run again after a lock timeout.
     ///
     /// ```
     /// use teak::{Database, Error};
@@ -213,12 +213,12 @@ impl Database {
     /// Changes the memory budget, at least 1 MiB.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is too small.
+    /// [`Error::InvalidArgument`] when the budget is too small.
     pub fn set_cache_bytes(&self, bytes: u64) -> Result<()> {
         Ok(self.engine.set_cache_bytes(bytes)?)
     }
 
-    /// Counts since the database was opened, and sizes now.
+    /// Counters since the database was opened, and sizes at the time of the call.
     ///
     /// ```
     /// # fn main() -> teak::Result<()> {
@@ -233,7 +233,7 @@ impl Database {
         self.engine.statistics()
     }
 
-    /// A readable report: memory, log, flushes, locks, transactions.
+    /// A readable report on memory, log, flushes, locks and transactions.
     #[must_use]
     pub fn status_text(&self) -> String {
         self.engine.status_text()

@@ -34,7 +34,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// Another transaction changed the row after this transaction's snapshot.
     Conflict,
-    /// Waiting for a lock would create a cycle in the waits-for graph.
+    /// Deadlock: this transaction was selected from a cycle in the waits-for graph.
     Deadlock,
     /// The lock timeout expired.
     LockTimeout,
@@ -42,7 +42,7 @@ pub enum Error {
     TooManyLocks,
     /// A row with this key exists.
     DuplicateKey {
-        /// The unique index that has it; `None` for the primary key.
+        /// The unique index that contains the key; `None` for the primary key.
         index: Option<String>,
     },
     /// No table of this name exists.
@@ -60,7 +60,7 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// The table has other indexes than the schema it was opened with.
+    /// The schema that the table was opened with has other indexes than the table.
     SchemaMismatch {
         /// The table.
         table: String,
@@ -92,7 +92,7 @@ pub enum Error {
         bytes_max: u64,
     },
     /// The table refuses writes, because one of its files cannot be written or synced. Its rows can
-    /// be read. It accepts writes again when the file can be written. After a failed sync it does so
+    /// be read. It accepts writes again when the file can be written; after a failed sync, only
     /// when the database is opened again, or when
     /// [`Database::truncate_table`](crate::Database::truncate_table) has replaced the files.
     TableReadOnly {
@@ -101,10 +101,10 @@ pub enum Error {
         /// The failure.
         cause: StorageError,
     },
-    /// A file of the table is missing, or cannot be read. Or the file was not usable when the
-    /// database was opened after a crash: then the log records that it lacks are retained, and must
-    /// be applied first. No row is lost if the file can be read again. The next use of the table
-    /// tries again.
+    /// A file of the table is missing. Or a file could not be read when the database was opened
+    /// after a crash: then the log records that it lacks are retained, and they still cannot be
+    /// applied. No row is lost if the file can be read again. The next use of the table tries
+    /// again.
     TableUnavailable {
         /// The table.
         name: String,
@@ -121,7 +121,7 @@ pub enum Error {
         /// The first failure.
         first: String,
     },
-    /// The call was interrupted before it was done, by [the disk](crate::Builder::disk).
+    /// An implementation of [`Disk`](crate::disk::Disk) interrupted the call.
     Interrupted,
     /// The database is already open in this or another process.
     InUse {
@@ -151,9 +151,10 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the transaction must be rolled back and can be run again immediately: conflicts and
-    /// deadlocks. [`Database::transact`](crate::Database::transact) retries after these errors. Not
-    /// [`Error::LockTimeout`]: the transaction has waited for as long as it was allowed to.
+    /// Whether the error is a conflict or a deadlock: the transaction must be rolled back and can
+    /// be run again immediately. [`Database::transact`](crate::Database::transact) does that. False
+    /// for [`Error::LockTimeout`], because the transaction has waited for as long as it was allowed
+    /// to.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Conflict | Self::Deadlock)
@@ -285,7 +286,7 @@ impl std::error::Error for Error {
 mod tests {
     use super::*;
 
-    /// Errors that a test of a whole database cannot provoke, or only after a minute.
+    /// Errors that a test of a whole database cannot cause, or only after a minute.
     #[test]
     fn errors_of_the_engine_have_variants_of_their_own() {
         let interrupted = [
@@ -304,7 +305,7 @@ mod tests {
             supported: 1,
         });
         assert!(matches!(newer, Error::UnsupportedFormat { found: 9, .. }));
-        // As in the C interface: the table can be written again when there is space.
+        // The same as in the C interface: the table can be written again when there is space.
         let full = Error::from(EngineError::TableReadOnly {
             path: "t".into(),
             cause: StorageError::NoSpace { path: "f".into() },

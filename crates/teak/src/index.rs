@@ -41,7 +41,7 @@ impl<'t> Index<'t> {
         })
     }
 
-    /// The first row with this key: the only one of a unique index.
+    /// The first row with this key. In a unique index no other row has it.
     ///
     /// # Errors
     /// Errors of [`Transaction::get`](crate::Transaction::get).
@@ -58,12 +58,13 @@ impl<'t> Index<'t> {
         })
     }
 
-    /// All rows that have an entry, in the order of the index.
+    /// The rows of all entries, in the order of the index. A row with several entries is returned
+    /// for each of them.
     pub fn iter(&self) -> IndexRows<'t> {
         self.rows(Bounds::default())
     }
 
-    /// The rows whose index key is in the range, in the order of the index.
+    /// The rows of the entries whose index key is in the range, in the order of the index.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> IndexRows<'t> {
         let at = |key: &K| Some(at(self.unique, key.as_ref()));
         let after = |key: &K| Some(after(self.unique, key.as_ref()));
@@ -81,7 +82,7 @@ impl<'t> Index<'t> {
         })
     }
 
-    /// The rows whose index key begins with the prefix, in the order of the index.
+    /// The rows of the entries whose index key begins with the prefix, in the order of the index.
     pub fn prefix(&self, key: impl AsRef<[u8]>) -> IndexRows<'t> {
         let (lower, upper) = prefix(self.unique, key.as_ref());
         self.rows(Bounds {

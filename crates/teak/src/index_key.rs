@@ -49,7 +49,7 @@ pub(crate) fn split(unique: bool, key: Vec<u8>, value: Vec<u8>) -> Option<(Vec<u
     None
 }
 
-/// The lower bound of the entry keys of the index key.
+/// The lower bound (inclusive) of the entries with this index key.
 pub(crate) fn at(unique: bool, index_key: &[u8]) -> Vec<u8> {
     if unique {
         index_key.to_vec()
@@ -58,7 +58,7 @@ pub(crate) fn at(unique: bool, index_key: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The upper bound (exclusive) of the entry keys of the index key.
+/// The upper bound (exclusive) of the entries with this index key.
 pub(crate) fn after(unique: bool, index_key: &[u8]) -> Vec<u8> {
     if unique {
         teak_base::bytes::key_successor(index_key)
@@ -67,8 +67,8 @@ pub(crate) fn after(unique: bool, index_key: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The bounds of all index keys with a prefix; an upper bound of `None` is the
-/// end of the index.
+/// The bounds of the entries whose index key begins with a prefix; an upper bound of `None` means
+/// the end of the index.
 pub(crate) fn prefix(unique: bool, prefix: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {
     let lower = if unique {
         prefix.to_vec()

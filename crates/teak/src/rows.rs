@@ -14,8 +14,8 @@ pub struct Row {
 
 /// An iterator over rows in the order of their primary keys. It can be read from either end.
 ///
-/// It ends after an error. It returns rows that the same transaction writes ahead of it during the
-/// iteration.
+/// It ends after an error. It also returns rows that the same transaction writes ahead of its
+/// position during the iteration.
 ///
 /// ```
 /// # fn main() -> teak::Result<()> {

@@ -17,7 +17,7 @@ pub(crate) struct IndexSchema {
 /// A row's entry in a secondary index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct IndexEntry {
-    /// Number in the engine; the first secondary index has 1.
+    /// The number of the index in the engine; the first secondary index has number 1.
     pub index: IndexNumber,
     pub unique: bool,
     pub key: Vec<u8>,
@@ -27,10 +27,10 @@ pub(crate) struct IndexEntry {
 /// [`Database::table`](crate::Database::table).
 ///
 /// An index has a function that derives the keys of a row from its primary key and its value:
-/// `None` for a row without an entry, `Some(key)` for one, a `Vec` for several. The function must
-/// always return the same keys for the same row. The names of the indexes and whether they are
-/// unique are stored with the table and compared when it is opened; the functions are not, so every
-/// program that writes the table must derive the same keys.
+/// `None` for no entry, `Some(key)` for one entry, a `Vec` for several. The function must always
+/// return the same keys for the same row. The names of the indexes and whether they are unique are
+/// stored with the table and compared when it is opened; the functions are not, so every program
+/// that writes the table must derive the same keys.
 ///
 /// ```
 /// use teak::{Database, TableSchema};
@@ -66,8 +66,8 @@ pub struct TableSchema {
     pub(crate) indexes: Vec<IndexSchema>,
 }
 
-/// Layout of the metadata: version, number of indexes, then for each whether it
-/// is unique and its name.
+/// Layout of the metadata: version, number of indexes; then for each index, whether it is unique,
+/// and the length and bytes of its name.
 const METADATA_VERSION: u8 = 1;
 
 impl TableSchema {
@@ -91,8 +91,8 @@ impl TableSchema {
         self.add(name.into(), false, keys)
     }
 
-    /// Adds a secondary index in which a key belongs to one row at most: writing a second one fails
-    /// with [`Error::DuplicateKey`].
+    /// Adds a secondary index in which a key belongs to one row at most: writing a second row with
+    /// the key fails with [`Error::DuplicateKey`].
     pub fn unique_index<K: IntoIterator<Item = Vec<u8>>>(
         self,
         name: impl Into<String>,
@@ -115,7 +115,8 @@ impl TableSchema {
         self
     }
 
-    /// Compression of a new table; [`Codec::Zstd`] by default.
+    /// Compression of a new table's merged data and large values; [`Codec::Zstd`] by default. Rows
+    /// that were not merged to the lowest level yet are compressed with LZ4.
     pub fn codec(mut self, codec: Codec) -> Self {
         self.codec = codec;
         self
@@ -186,7 +187,7 @@ impl TableSchema {
         (1..).map(IndexNumber).zip(&self.indexes)
     }
 
-    /// The entries of a row, in the order of indexes and keys, each once.
+    /// The entries of a row, without duplicates, in the order of indexes and keys.
     pub(crate) fn entries(&self, primary: &[u8], value: &[u8]) -> Vec<IndexEntry> {
         let mut entries = Vec::new();
         let mut keys = Vec::new();

@@ -8,16 +8,16 @@ use teak_engine::{Engine, EngineTransaction, ReadMode};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Isolation {
-    /// Each call reads the rows that are committed when it begins, an iterator those that are
-    /// committed at its first step. After another call on the transaction, the iterator continues
-    /// with the rows that are committed then. Writes wait for other transactions that have locked
-    /// or written the row, and apply to its newest version. Rows are locked, but no gaps: other
-    /// transactions can insert a key that
-    /// [`get_for_update`](crate::Transaction::get_for_update) has not found, and into the ranges of
-    /// [`range_for_update`](crate::Transaction::range_for_update).
+    /// Each call reads the rows that are committed when it begins. An iterator reads the rows that
+    /// are committed at its first step, and after another call on the transaction, those that are
+    /// committed then. Writes wait for other transactions that have locked or written the row, and
+    /// apply to its newest version. Rows are locked, but no gaps: other transactions can insert a
+    /// key that [`get_for_update`](crate::Transaction::get_for_update) has not found, and into the
+    /// ranges of [`range_for_update`](crate::Transaction::range_for_update).
     ReadCommitted,
-    /// All reads see the rows that were committed at the first one. Writing or locking a row that
-    /// another transaction changed since then fails with [`Error::Conflict`](crate::Error::Conflict).
+    /// All reads see the rows that were committed at the time of the first read. Writing or locking
+    /// a row that another transaction changed since then fails with
+    /// [`Error::Conflict`](crate::Error::Conflict).
     #[default]
     Snapshot,
     /// All reads lock the rows and ranges that they read, even ranges without rows, so that the
@@ -63,8 +63,8 @@ impl Session {
         })
     }
 
-    /// Begins a call that writes rows or locks them to be written. Under read committed the
-    /// transaction then has no snapshot, so the call cannot conflict.
+    /// Begins a call that writes rows, or locks them so that they can be written. Under read
+    /// committed the transaction then has no snapshot, so the call cannot fail with a conflict.
     pub(crate) fn begin_write(&self) -> Result<ReadMode> {
         self.begin_statement()?;
         Ok(ReadMode::Exclusive)

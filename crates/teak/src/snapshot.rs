@@ -12,7 +12,7 @@ use teak_engine::Engine;
 /// A consistent view of the rows that were committed at one moment. Reads take no locks and never
 /// wait for writers.
 ///
-/// While it is alive, merges retain the versions that it reads.
+/// As long as it exists, merges retain the versions that it sees.
 ///
 /// ```
 /// # fn main() -> teak::Result<()> {
@@ -41,7 +41,8 @@ impl Snapshot {
     ///
     /// # Errors
     /// Errors of the disk; [`Error::TableChanged`](crate::Error::TableChanged) when the table was
-    /// created or truncated after the snapshot. The iterators of the other calls return it, too.
+    /// created or truncated after the snapshot. The iterators that the other calls create also
+    /// return these errors.
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.transaction.get(table, key)
     }

@@ -44,7 +44,7 @@ impl Table {
         indexes.iter().map(|index| index.name.as_str())
     }
 
-    /// Sizes of the index of the rows.
+    /// Sizes of the row index.
     ///
     /// # Errors
     /// [`Error::Internal`](crate::Error::Internal) after the database was closed.
@@ -61,7 +61,7 @@ impl Table {
         Ok(self.state.handle.index_statistics(number)?)
     }
 
-    /// Estimated number of rows in a range of primary keys; mostly exact if it is small.
+    /// Estimated number of rows in a range of primary keys. A small number is usually exact.
     ///
     /// # Errors
     /// Errors of the disk.
@@ -71,7 +71,7 @@ impl Table {
         Ok(handle.records_in_range(IndexNumber::ROWS, lower.as_deref(), upper.as_deref())?)
     }
 
-    /// Reads and checks every block of every index. Returns one sentence for each damage found.
+    /// Reads and checks every block of every index. Returns one sentence for each problem found.
     ///
     /// # Errors
     /// Errors of the disk that are not damage.

@@ -59,8 +59,8 @@ impl Transaction {
     /// A transaction that has taken its snapshot.
     pub(crate) fn with_snapshot(engine: &Engine) -> Self {
         let transaction = Self::new(engine, Isolation::Snapshot);
-        // Fails only if the transaction has ended. The error can be ignored, because every later
-        // read returns it again.
+        // This fails only if the transaction has ended. The error can be ignored, because every
+        // later read fails with it, too.
         let _ = transaction.session.with(|own| own.take_snapshot());
         transaction
     }

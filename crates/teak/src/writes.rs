@@ -50,7 +50,7 @@ pub(crate) fn insert(
 }
 
 /// Replaces the value of a row. `old_value` determines the index entries to delete; it is not used
-/// without secondary indexes. Returns false when there is no such row.
+/// if the table has no secondary indexes. Returns false when there is no such row.
 fn replace(
     session: &Session,
     table: &TableState,
@@ -99,8 +99,8 @@ fn replace(
     )
 }
 
-/// Locks the row and returns its current value. Without secondary indexes the old
-/// value is not needed: then returns an empty one, and neither reads nor locks.
+/// Locks the row and returns its current value. If the table has no secondary indexes, the value is
+/// not needed: then returns an empty value, and neither reads nor locks.
 fn lock_old(session: &Session, table: &TableState, key: &[u8]) -> Result<Option<Vec<u8>>> {
     if table.schema.indexes.is_empty() {
         return Ok(Some(Vec::new()));
@@ -134,7 +134,7 @@ pub(crate) fn upsert(
         if update(session, table, key, value)? {
             return Ok(());
         }
-        // Another transaction has deleted the row since: insert it.
+        // Another transaction has deleted the row in the meantime: tries to insert it again.
     }
 }
 

@@ -62,7 +62,7 @@ fn ranges_and_prefixes_in_both_directions() {
         .collect();
     assert_eq!(text(&backward[0]), "c");
     assert_eq!(backward.len(), 6);
-    // The two ends meet.
+    // Reads alternately from both ends: every row is returned once.
     let mut rows = snapshot.iter(&table);
     let mut found = Vec::new();
     while let Some(row) = if found.len() % 2 == 0 {

@@ -1,4 +1,4 @@
-//! Opening again, schemas of existing tables, and disks that fail.
+//! Reopening a database, schemas of existing tables, and disks that fail.
 
 #![allow(
     clippy::unwrap_used,
@@ -109,7 +109,7 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
     let value = vec![7; 1000];
     let mut committed = 0u32;
     let error = loop {
-        // Incompressible enough: every value is different.
+        // Every value is different, so that compression saves little space.
         let row: Vec<u8> = value
             .iter()
             .zip(0u32..)

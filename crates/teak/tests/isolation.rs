@@ -147,7 +147,7 @@ fn an_iterator_sees_writes_that_follow_its_creation() {
             transaction.insert(table, "42", "").unwrap();
             assert_eq!(key(up.next()).as_deref(), Some("42"));
             assert_eq!(key(down.next_back()).as_deref(), Some("42"));
-            // From both ends.
+            // Reads one iterator from both ends.
             assert_eq!(key(up.next_back()).as_deref(), Some("7"));
             transaction.insert(table, "65", "").unwrap();
             assert_eq!(key(up.next_back()).as_deref(), Some("65"));

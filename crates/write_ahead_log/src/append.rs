@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 use teak_base::{Lsn, StorageError, StorageResult};
 
-/// Space for one record. Dropping it gives the space back.
+/// Space for one record, which is released when this is dropped.
 #[derive(Debug)]
 pub struct LogReservation<'l> {
     log: &'l WriteAheadLog,
@@ -130,14 +130,14 @@ impl WriteAheadLog {
     ///
     /// # Errors
     /// `TooLarge` beyond [`RECORD_BYTES_MAX`]; `NoSpace` when the disk has no space for the record;
-    /// `Poisoned` after an earlier failure; the error itself if this call wrote the buffer and
-    /// failed. After an error the record is not in the log.
+    /// `Poisoned` after an earlier failure; the error of the write if this call had to write the
+    /// buffer. After an error the record is not in the log.
     pub fn append(&self, record: &Record<'_>) -> StorageResult<Lsn> {
         self.append_leaving(record, self.policy.headroom_of(record))
     }
 
-    /// Appends a record that the caller can do without: it uses no space of the headroom for
-    /// records that free resources.
+    /// Appends a record that the caller can do without. The record may not use the headroom that is
+    /// reserved for records that free resources.
     ///
     /// # Errors
     /// As [`WriteAheadLog::append`].

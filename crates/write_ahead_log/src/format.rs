@@ -38,9 +38,11 @@ impl From<Malformed> for HeaderError {
 /// When the header of a segment was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentKind {
-    /// When the segment became the current one. It contains the position of the first batch.
+    /// When the segment became the current one. The header contains the position of the first
+    /// batch.
     Begun,
-    /// Earlier, when that position was not known: only the first batch contains it.
+    /// Earlier, when the position of the first batch was not known: only the first batch contains
+    /// it.
     Prepared,
 }
 
@@ -70,7 +72,7 @@ pub(crate) struct SegmentHeader {
     pub(crate) kind: SegmentKind,
     /// The instance that the log belongs to.
     pub(crate) instance: u64,
-    /// The number in the file name. No two segments of a log have the same.
+    /// The number in the file name. No two segments of a log have the same number.
     pub(crate) number: u64,
     /// Log position of the first batch; for a prepared segment, the end of the
     /// log when it was prepared.
@@ -138,8 +140,8 @@ pub(crate) struct BatchHeader {
     pub(crate) first_lsn: u64,
     /// The log before this position was known to be durable when the batch was written.
     pub(crate) durable: u64,
-    /// Checksum of the previous batch; in the first batch of a [`SegmentKind::Begun`] segment, of
-    /// the segment's header.
+    /// Checksum of the previous batch; in the first batch of a [`SegmentKind::Begun`] segment, the
+    /// checksum of the segment's header.
     pub(crate) previous: u64,
     /// Length of the payload uncompressed.
     pub(crate) raw_bytes: u32,

@@ -1,7 +1,7 @@
 //! Fuzz targets of the log's decoders. Not part of the interface.
 //!
-//! The targets correct the checksums of their input, so that a fuzzer also
-//! reaches the code behind the checks.
+//! The targets write correct checksums into their input, so that a fuzzer also reaches the code
+//! behind the checks.
 // A target panics when a property does not hold.
 #![allow(clippy::expect_used, clippy::panic)]
 

@@ -5,10 +5,10 @@
 //!    begin. It takes all pending records, including the records of other threads.
 //! 2. Otherwise it waits as a member of the group whose leader took its record, or of the next
 //!    group.
-//! 3. After writing its group, the leader syncs. If the segment has additional file handles, it
-//!    first releases the leadership, so that the next group may be written and synced at the same
-//!    time, see `groups.rs`. After the sync, the leader wakes all threads of its group and one
-//!    thread of the next group, which becomes the next leader.
+//! 3. After writing the records of its group, the leader syncs the file. If the segment has
+//!    additional file handles, it first releases the leadership, so that the next group may be
+//!    written and synced at the same time, see `groups.rs`. After the sync, the leader wakes all
+//!    threads of its group and one thread of the next group, which becomes the next leader.
 //!
 //! Any failure except a write that found no disk space poisons the log: every
 //! later append, and every sync of a record that is not durable, fails, because
@@ -21,7 +21,7 @@ use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use teak_base::{Lsn, StorageResult};
 
-/// The treatment of a record that cannot be synced because the disk is full.
+/// What happens to a record that cannot be synced because the disk is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WhenFull {
     /// It is retained in memory and can be written later.

@@ -9,17 +9,17 @@ use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 pub struct LogOptions {
     /// Size at which the log switches to a new segment file, in bytes.
     pub segment_bytes: u64,
-    /// Size of the pending buffer, in bytes. An append that finds it full first
-    /// writes it to the file. At most 16 MiB.
+    /// Size of the pending buffer, in bytes; at most 16 MiB. An append that finds the buffer full
+    /// first writes it to the file.
     pub pending_bytes: usize,
     /// Identifies the instance; segments of another instance cause an error.
     pub instance: u64,
-    /// Bound of the log's size, in bytes; zero means no bound. A value below
-    /// the size of eight segments or of eight pending buffers is raised to it.
+    /// Bound of the log's size, in bytes; zero means no bound. It is raised to the size of eight
+    /// segments or of eight pending buffers if it is smaller.
     pub bytes_max: u64,
     /// When segment files are created.
     pub segment_creation: SegmentCreation,
-    /// Whether another thread reads and decompresses while a log is opened.
+    /// Whether a second thread reads and decompresses the log while it is opened.
     pub reads_ahead: bool,
 }
 

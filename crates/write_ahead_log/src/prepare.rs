@@ -112,8 +112,8 @@ impl WriteAheadLog {
             previous: 0,
         };
         let (disk, directory) = (self.disk.as_ref(), &self.directory);
-        // The leader reserves more space when less than half of the target is left. With half of
-        // the target reserved beyond the segment's size, it need not do so in this segment.
+        // The leader reserves more space when less than half of the target is left. In this segment
+        // it need not do so, because half of the target is reserved beyond the segment's size.
         let bytes = self.segment_bytes + self.policy.target_bytes / 2;
         let made = match recycled {
             Some(file) => NewSegment::recycle(disk, directory, file.number, header, bytes)

@@ -7,11 +7,10 @@
 //!    the checksum of the previous batch.
 //! 4. A segment with a successor must reach the successor's first position,
 //!    because a segment is synced before the next one begins.
-//! 5. In the last segment the first unexpected byte ends the log if it can be a
-//!    torn tail: a crash may lose unsynced writes in any order, so intact
-//!    batches may follow a hole, in this segment or in prepared ones after it.
-//!    If one of them records that the hole was durable when the batch was
-//!    written, the log is corrupt.
+//! 5. In the last segment, the log ends at the first unexpected byte if that can be a torn tail.
+//!    Intact batches may follow it, in this segment or in prepared ones after it, because a crash
+//!    may lose unsynced writes in any order. But if one of them records that the log was durable
+//!    beyond this byte when the batch was written, the log is corrupt.
 //!
 //! A reused file contains batches of an earlier segment. Their checksums do not
 //! match: the checksum of the segment's header is part of them.
@@ -29,7 +28,7 @@ use teak_base::bytes::Take;
 use teak_base::{Lsn, StorageError, StorageResult};
 use teak_disk::Disk;
 
-/// Minimum space reserved for the next segment when a torn tail is cut off, in bytes.
+/// Minimum space, in bytes, that is reserved for the next segment when a torn tail is cut off.
 const RESERVED_BYTES: u64 = 1 << 20;
 
 /// The thread that reads ahead passes batches on in groups of at least this many
@@ -92,9 +91,8 @@ fn settle(disk: &dyn Disk, directory: &Path, chosen: &Chosen) -> StorageResult<(
     disk.sync_directory(directory)
 }
 
-/// Settles the log of a directory and visits every record at or after `from`.
-/// With `reads_ahead`, another thread reads and decompresses. `None` when the
-/// directory has no log.
+/// Settles the log of a directory and visits every record at or after `from`. With `reads_ahead`,
+/// another thread reads and decompresses. Returns `None` when the directory has no log.
 pub(crate) fn scan<E: From<StorageError>>(
     disk: &dyn Disk,
     directory: &Path,
@@ -215,7 +213,7 @@ fn read_all<E: From<StorageError>>(
     Ok(last)
 }
 
-/// Why a thread that reads ahead ends early.
+/// Why the thread that reads ahead ended early.
 enum ReadEnd {
     Failed(StorageError),
     /// The visitor has failed.
@@ -386,7 +384,7 @@ fn read_segment<E: From<StorageError>>(
         valid_bytes: SEGMENT_HEADER_BYTES as u64,
         durable_bytes: 0,
     };
-    // Batches that no later batch records as durable: first position, offset.
+    // Batches that no later batch records as durable: log position and offset in the file.
     let mut unsynced: VecDeque<(u64, u64)> = VecDeque::new();
     while until.is_none_or(|until| read.end < until) {
         let (header, payload) = match window.batch(segment.seed, read.valid_bytes)? {

@@ -38,9 +38,9 @@ pub(crate) fn list_segments(disk: &dyn Disk, directory: &Path) -> StorageResult<
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
     pub(crate) file: Arc<dyn DiskFile>,
-    /// Further handles of the same file, for concurrent syncs: an operating
-    /// system reports a failed write once to each handle. `None` if they could
-    /// not be opened, or if the segment is only read.
+    /// Additional handles of the same file, for concurrent syncs: an operating system reports a
+    /// failed write once to each handle. `None` if they could not be opened, or if the segment is
+    /// only read.
     pub(crate) sync_handles: Option<[Arc<dyn DiskFile>; SYNCS_MAX]>,
     pub(crate) header: SegmentHeader,
     /// The checksum of the header.
@@ -64,7 +64,7 @@ pub(crate) struct SegmentStart {
     pub(crate) first_lsn: u64,
     /// The checksum at the end of the previous segment.
     pub(crate) previous: u64,
-    /// The checksum that the first batch must contain as that of the previous batch.
+    /// The checksum that the first batch must contain as the checksum of the previous batch.
     pub(crate) chain: u64,
 }
 

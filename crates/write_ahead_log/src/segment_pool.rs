@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 pub(crate) struct SegmentPool {
     /// The next segment, once it is prepared.
     pub(crate) ready: Option<NewSegment>,
-    /// Whether the leader has taken the next segment, which it may give back.
+    /// Whether the leader has taken the prepared segment. It may give the segment back.
     pub(crate) is_taken: bool,
     /// The number of the segment after the current one.
     pub(crate) next_number: u64,
@@ -57,8 +57,8 @@ impl SegmentPool {
         self.trimmed.extend(trimmed);
     }
 
-    /// The next task of `prepare_segments`; `None` if there is none. `is_wanted`: whether the next
-    /// segment is needed soon. A file of more than `recycled_bytes_max` is not reused.
+    /// The next task of `prepare_segments`; `None` if there is nothing to do. `is_wanted`: whether
+    /// the next segment is needed soon. A file of more than `recycled_bytes_max` is not reused.
     pub(crate) fn next_task(&mut self, is_wanted: bool, recycled_bytes_max: u64) -> Option<Task> {
         if is_wanted && self.ready.is_none() && !self.is_taken {
             let fits = |file: &SegmentEntry| file.bytes <= recycled_bytes_max;

@@ -31,7 +31,7 @@ impl SpacePolicy {
         }
     }
 
-    /// The minimum that a new log needs.
+    /// The minimum space that a new log reserves.
     pub(crate) fn min_bytes(self) -> u64 {
         self.headroom_bytes
     }
@@ -71,7 +71,7 @@ pub(crate) struct SpaceReservation {
     pub(crate) pending_bytes: u64,
 }
 
-/// The maximum space of a record in the file, which it needs if it is alone in a batch.
+/// The maximum space of a record in the file: that of a batch that contains only this record.
 pub(crate) fn record_space(record_bytes: usize) -> u64 {
     (record_bytes + BATCH_HEADER_BYTES) as u64
 }
@@ -101,7 +101,8 @@ impl SpaceReservation {
 pub(crate) struct SpaceCredit {
     /// Space of the pending records, and of records to be appended.
     taken: AtomicU64,
-    /// The limit up to which space is taken without the state's mutex: that of row records.
+    /// The limit up to which space is taken without the state's mutex. It is the limit of row
+    /// records.
     limit: AtomicU64,
     /// Number of threads that wait for others to append or to release space.
     pub(crate) waiting: AtomicUsize,

@@ -30,12 +30,12 @@ pub struct LogStatistics {
     pub spare_bytes: u64,
     /// Memory of the buffers when a batch was last written, in bytes.
     pub buffer_bytes: u64,
-    /// Durations of switches to the next segment file, with those that stayed in the current file
-    /// because no segment was prepared.
+    /// Durations of attempts to switch to the next segment file. If no segment is prepared, an
+    /// attempt may leave the log in the current file.
     pub rolls: Latencies,
     /// Durations of syncs.
     pub sync_times: Latencies,
-    /// Durations for which appending threads waited for space or wrote the pending buffer.
+    /// Durations for which an appending thread waited for space or wrote the pending buffer itself.
     pub space_waits: Latencies,
 }
 

@@ -5,8 +5,8 @@ use std::time::Instant;
 /// Weight of the moving averages: the approximate number of cycles averaged.
 const CYCLES_AVERAGED: u64 = 32;
 
-/// An idle period counts at most as this multiple of the average sync period, so that a long idle
-/// time does not dominate the average.
+/// A longer idle period counts as this multiple of the average sync period, so that it does not
+/// dominate the average.
 const IDLE_MAX: u64 = 32;
 
 /// Measures cycles. A cycle is a period without syncs, followed by a period with one or more

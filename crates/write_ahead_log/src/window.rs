@@ -1,4 +1,4 @@
-//! A forward-moving view of a segment file, and the batches in it.
+//! A view of a segment file that moves forward, and the batches in the file.
 
 use crate::format::{BATCH_HEADER_BYTES, BATCH_MAGIC, BatchHeader, HeaderError};
 use teak_base::StorageResult;
@@ -7,7 +7,7 @@ use teak_disk::DiskFile;
 /// Bytes that one read requests from the disk.
 pub(crate) const WINDOW_BYTES: usize = 1 << 20;
 
-/// A forward-moving view of a file.
+/// A view of a file that moves forward.
 pub(crate) struct Window<'f> {
     pub(crate) file: &'f dyn DiskFile,
     file_bytes: u64,

@@ -33,8 +33,8 @@ const ZEROS_SHARE: u64 = 4;
 const SMALL_BYTES_MAX: u64 = 16 << 10;
 const SMALL_SHARE: u64 = 4;
 
-/// Smaller batches are not compressed. Most of them are the commit of one transaction, whose sync
-/// writes a whole block of the disk in any case.
+/// Smaller batches are not compressed. Most of them are the commit of one transaction, and its sync
+/// writes at least one whole block of the disk.
 const COMPRESSED_BYTES_MIN: usize = 1 << 10;
 
 /// The current segment and the buffers of a batch.
@@ -55,7 +55,7 @@ pub(crate) struct Writer {
     end: u64,
     /// Log position before which all records are durable. May be behind `WriteAheadLog::durable`.
     durable: u64,
-    /// The checksum that the next batch must contain as that of the previous batch.
+    /// The checksum that the next batch must contain as the checksum of the previous batch.
     chain: u64,
     /// The records of the batch; swapped with the pending buffer of the log.
     /// Retained when the disk is full.

@@ -44,7 +44,7 @@ fn byte_codecs(bytes: &[u8]) {
         if taken.is_err() {
             break;
         }
-        // A varint may be longer than needed, never shorter.
+        // The input may contain a varint that is longer than necessary.
         assert!(again.len() <= before - take.rest().len());
     }
 }

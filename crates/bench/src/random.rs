@@ -35,8 +35,8 @@ impl Random {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    /// A number below `bound`. Small numbers are more likely: the square of a uniform draw, which
-    /// resembles a Zipf distribution with exponent 1/2.
+    /// A number below `bound`. Small numbers are more likely: the result is the square of a uniform
+    /// number, which resembles a Zipf distribution with exponent 1/2.
     pub fn skewed(&mut self, bound: u64) -> u64 {
         let draw = self.below(1 << 32);
         let square = (draw * draw) >> 32;

@@ -1,4 +1,4 @@
-//! The tables of the benchmarks, as rows. `bench/sql/shapes.py` contains the CREATE TABLE of each.
+//! The rows of the benchmark tables. The CREATE TABLE statements are in `bench/sql/shapes.py`.
 
 use crate::random::{Random, Vocabulary};
 use crate::text::RowWriter;
@@ -7,14 +7,15 @@ use std::io::{self, Write};
 /// A table's shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// The facts of the star schema benchmark (O'Neil et al., 2009): the 17 columns, and a comment
-    /// of ten words.
+    /// The fact table of the star schema benchmark (O'Neil et al., 2009): its 17 columns, and a
+    /// comment of ten words.
     Star,
     /// Readings of 1000 sensors, in order of time.
     Sensor,
     /// Flights, in order of departure.
     Flights,
-    /// The purchases of the insert benchmark: every key except the first is random.
+    /// The purchases of the insert benchmark: the keys of all indexes except the primary one are
+    /// random.
     Purchases,
 }
 
@@ -90,8 +91,8 @@ fn star<W: Write>(rows: u64, random: &mut Random, out: &mut RowWriter<W>) -> io:
     const PRIORITIES: [&str; 5] = ["1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECI", "5-LOW"];
     const MODES: [&str; 7] = ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"];
     let words = Vocabulary::new(1000);
-    // Sizes of the dimension tables: those of the benchmark at six million facts, in proportion to
-    // `rows`, with minima.
+    // Sizes of the dimension tables: in proportion to `rows`, as in the benchmark with six million
+    // facts, but not below a minimum.
     let customers = (rows / 200).max(1000);
     let parts = (rows / 30).max(5000);
     let suppliers = (rows / 3000).max(200);

@@ -12,9 +12,10 @@ pub enum Form {
     Load,
     /// Statements `INSERT INTO table VALUES (...),(...);`, one on each line.
     Insert {
-        /// The table, with its columns if not all are given: `purchases (day, price)`.
+        /// The table, with a list of columns if the rows do not have all columns: `purchases (day,
+        /// price)`.
         table: String,
-        /// Rows of each statement.
+        /// Rows of each statement; the last one may have fewer.
         rows: u64,
     },
 }

@@ -11,7 +11,7 @@ impl Model {
         self.record_at(event, self.clock + 1);
     }
 
-    /// Applies an event that happens at the given time.
+    /// Applies an event that happened at the given time, and appends it to the journal.
     pub(crate) fn record_at(&mut self, event: Event, clock: u64) {
         self.clock = clock;
         let now = self.now();

@@ -1,4 +1,4 @@
-//! All committed entries, without their history: used to compare two stores.
+//! All committed entries without their history, to compare two stores.
 
 use crate::events::{Event, Writes};
 use crate::types::{IndexSource, Key, TableId, Value};

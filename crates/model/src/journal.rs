@@ -45,8 +45,8 @@ impl Model {
         self.contents_after(self.journal.len())
     }
 
-    /// Removes the events from the given number on, which turned out not to have
-    /// happened. Open transactions remain open.
+    /// Removes the events from the given number on, because they did not happen in the engine. Open
+    /// transactions remain open.
     ///
     /// # Panics
     /// When there are fewer events.
@@ -85,7 +85,7 @@ impl Model {
         let clocks = std::mem::take(&mut self.clocks);
         let kept: Vec<Event> = self.journal.drain(..).take(events).collect();
         let mut model = Model::new();
-        // Ids are not used twice.
+        // Ids must not be used twice.
         model.next_table = self.next_table;
         model.next_transaction = self.next_transaction;
         for (event, clock) in kept.into_iter().zip(clocks) {

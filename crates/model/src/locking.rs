@@ -163,7 +163,7 @@ impl Model {
         }
     }
 
-    /// Records a locking read in a table, without a range.
+    /// Records that the transaction has read the table with locks, without locking a range.
     fn touch(&mut self, id: TransactionId, table: TableId) {
         let transaction = self.transaction_mut(id);
         if transaction.scope == Scope::Transaction {

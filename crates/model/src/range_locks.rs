@@ -8,7 +8,7 @@ use crate::types::{EntryKey, InsertBlocked, Key, TableId};
 #[derive(Debug, Default)]
 pub(crate) struct RangeLocks {
     ranges: Vec<LockedRange>,
-    /// Tables that it has read with locks.
+    /// Tables that the transaction has read with locks.
     tables: Vec<TableId>,
 }
 
@@ -33,7 +33,7 @@ impl RangeLocks {
         });
     }
 
-    /// Adds a table without a range.
+    /// Adds a table without locking a range.
     pub(crate) fn touch(&mut self, table: TableId) {
         if !self.tables.contains(&table) {
             self.tables.push(table);

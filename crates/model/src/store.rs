@@ -24,7 +24,7 @@ pub(crate) struct Transaction {
     pub(crate) snapshot_clock: u64,
     /// All writes that were not rolled back, in order.
     pub(crate) writes: Vec<(EntryKey, Option<Value>)>,
-    /// Explicit locks, each with the number of savepoints before it.
+    /// Explicit locks, each with the number of savepoints that were set before it.
     pub(crate) locks: BTreeMap<EntryKey, (LockMode, u64)>,
     pub(crate) savepoints: u64,
     pub(crate) range_locks: RangeLocks,

@@ -65,7 +65,7 @@ impl Model {
         writes.truncate(savepoint.0);
     }
 
-    /// Commits. The caller acknowledges the commit, see [`Model::acknowledge`].
+    /// Commits. If the commit is durable, the caller then calls [`Model::acknowledge`].
     ///
     /// # Panics
     /// When the transaction is not open.

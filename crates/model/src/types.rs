@@ -87,7 +87,7 @@ pub enum TooOld {
 /// The result of a write or of a locking read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessOutcome {
-    /// It succeeded.
+    /// The write or read succeeded.
     Done,
     /// A key that must be free has a live entry.
     Duplicate,
@@ -102,20 +102,20 @@ pub enum AccessOutcome {
 /// The requirement of a write on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowCheck {
-    /// It has no live entry.
+    /// The key has no live entry.
     Free,
-    /// It has a live entry that the transaction may write.
+    /// The key has a live entry that the transaction may write.
     Writable,
 }
 
 /// Whether gap locks of other transactions block an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InsertBlocked {
-    /// No: no other transaction read the table with locks.
+    /// No: no other transaction has read the table with locks.
     No,
-    /// Possibly: another transaction read the table with locks, and an engine
-    /// may lock more than the range that was read.
+    /// Possibly: another transaction has read the table with locks, and an engine may lock more
+    /// than the range that was read.
     Possibly,
-    /// Yes: another transaction read a range that contains the key with locks.
+    /// Yes: another transaction has read, with locks, a range that contains the key.
     Yes,
 }

@@ -26,8 +26,8 @@ impl Model {
         transaction.writes.extend_from_slice(writes);
         for (_, entry) in checks {
             // From here on the new version is an implicit lock of the row, so the explicit lock is
-            // removed. One taken before the last savepoint is retained, because it must survive a
-            // rollback to that savepoint.
+            // removed. A lock acquired before the last savepoint is retained, because it must
+            // survive a rollback to that savepoint.
             let now = transaction.savepoints;
             let held = transaction.locks.get(entry);
             if held.is_some_and(|(_, savepoints)| *savepoints == now) {

@@ -190,7 +190,7 @@ fn read_index(
     Ok(entries)
 }
 
-/// A description of the first difference.
+/// A description of the first difference; `None` if there is none.
 fn differences(expected: &Contents, found: &Found, hidden: &[String]) -> Option<String> {
     let expected = expected.by_name();
     let names: Vec<&str> = expected.keys().copied().collect();
@@ -215,7 +215,7 @@ fn differences(expected: &Contents, found: &Found, hidden: &[String]) -> Option<
     None
 }
 
-/// A description of the first key whose values differ.
+/// A description of the first key whose values differ; `None` if there is none.
 pub(crate) fn first_difference(
     expected: &BTreeMap<Key, Value>,
     found: &BTreeMap<Key, Value>,

@@ -6,10 +6,10 @@ use teak_disk::Disk;
 use teak_testing::{FaultDisk, FileFailure, Random, SyncFailure, WriteFailure};
 
 pub(crate) struct Planned {
-    /// Its description, for the trace.
+    /// A description of the fault, for the trace.
     pub(crate) text: String,
-    /// Whether the fault may stop the log for this incarnation. Writes without space, and faults of
-    /// the files of tables, must not.
+    /// Whether the fault may stop the log for this incarnation. A full disk and faults of index
+    /// files must not stop it.
     pub(crate) may_stop_log: bool,
     /// Whether the fault may make index files refuse checkpoints until they are opened again.
     pub(crate) refuses_checkpoints: bool,

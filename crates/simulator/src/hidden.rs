@@ -1,6 +1,6 @@
 //! Hidden files: files of tables that are moved away before the engine is opened after a power
-//! loss, or put into a state older than the checkpoint in the catalogue, and brought back later. In
-//! between, their tables are unavailable, and must not lose data.
+//! loss, or put into a state older than the checkpoint in the catalogue, and brought back later. As
+//! long as a file is hidden, its table is unavailable, and must not lose data.
 
 use crate::faults;
 use crate::older_files::{flip, move_file};
@@ -112,9 +112,9 @@ impl Simulation {
         Ok(Flow::On)
     }
 
-    /// Writes rows that recovery will roll back as the newest of a table, and between
-    /// them a committed row of another table. Before that, rolls back all transactions
-    /// and makes a checkpoint. Called before a power loss.
+    /// Rolls back all transactions and makes a checkpoint. Then writes two rows of a table, which
+    /// recovery will roll back, and between the two a row of another table, which is committed.
+    /// Called before a power loss.
     pub(crate) fn write_lost_rows(&mut self) -> Checked {
         while !self.sessions.is_empty() {
             self.roll_back(0);
@@ -140,9 +140,9 @@ impl Simulation {
         self.flush_after(flow)
     }
 
-    /// Brings all hidden files back, opens their tables, and runs maintenance, which
-    /// removes aborted write ids. Called directly after the engine was opened, when the
-    /// replayed log is not trimmed yet.
+    /// Brings all hidden files back, opens their tables, and runs maintenance, which removes
+    /// aborted write ids. Called directly after the engine was opened, before the replayed log is
+    /// trimmed.
     pub(crate) fn reveal_early(&mut self) -> Checked {
         let tables: Vec<TableId> = self.hidden.iter().map(|file| file.table).collect();
         if self.reveal()? == Flow::Reopen {
@@ -163,8 +163,8 @@ impl Simulation {
         Ok(Flow::On)
     }
 
-    /// After a power loss, before which files may have been moved back: removes those that are in
-    /// their place from the list of hidden files.
+    /// Called after a power loss, before which files may have been moved back: removes such files
+    /// from the list of hidden files.
     pub(crate) fn find_hidden(&mut self) {
         let disk = &self.disk;
         let is_changed = |file: &HiddenFile| match &file.change {

@@ -61,8 +61,8 @@ impl Simulation {
         self.note(|| format!("  fault: {}", planned.text));
     }
 
-    /// Ends this incarnation: closes the engine, kills the process, or loses power,
-    /// also after closing. Returns whether the power was lost.
+    /// Ends this incarnation: closes the engine, kills the process, or loses power. The power may
+    /// also be lost after the closing. Returns whether the power was lost.
     fn end(&mut self) -> Checked<bool> {
         if let Ok(engine) = self.engine() {
             let found = engine.statistics();
@@ -176,7 +176,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// One attempt to open. `false` when a planned fault prevented it.
+    /// Tries once to open the engine. `false` when a planned fault prevented this.
     pub(crate) fn try_open(&mut self) -> Checked<bool> {
         let mut options = self.swarm.engine_options(&mut self.random);
         if self.verbose {

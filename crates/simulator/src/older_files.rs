@@ -55,8 +55,9 @@ fn newest(both: &[Option<SuperblockInfo>; 2]) -> Option<&SuperblockInfo> {
 }
 
 impl Simulation {
-    /// Makes a checkpoint of all tables. Then the catalogue contains the checkpoints of the
-    /// files of tables with an open handle: notes these, and copies some of the files.
+    /// Makes a checkpoint of all tables. Then the catalogue contains the newest checkpoint of each
+    /// file of a table with an open handle: records the numbers of these checkpoints, and copies
+    /// some of the files.
     pub(crate) fn checkpoint_and_note(&mut self) -> Checked {
         self.note(|| "  checkpoint".into());
         if let Err(error) = self.engine()?.checkpoint() {
@@ -86,7 +87,8 @@ impl Simulation {
     }
 
     /// Puts a file into a state before the checkpoint that the catalogue contains, if possible.
-    /// `away`: where the file is moved if a copy replaces it. The contents of the disk are durable.
+    /// `away`: where the file is moved if a copy replaces it. All contents of the disk must be
+    /// durable.
     pub(crate) fn make_older(&mut self, path: &Path, away: &Path) -> Checked<Option<FileChange>> {
         let both = superblocks(&self.disk, path);
         let Some(found) = both.as_ref().and_then(newest) else {
@@ -114,8 +116,8 @@ impl Simulation {
         if !move_file(&self.disk, path, away) {
             return Err(Bug("a file cannot be moved away".into()));
         }
-        // A full disk remains full after a power loss, but this write, which is not one of the
-        // engine, must succeed.
+        // A full disk remains full after a power loss, but this write must succeed, because it is
+        // not a write of the engine.
         faults::clear(&self.disk);
         let written = write(&self.disk, path, bytes);
         written.map_err(|error| Bug(error.to_string()))?;

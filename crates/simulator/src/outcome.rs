@@ -25,7 +25,7 @@ pub(crate) fn is_full(error: &EngineError) -> bool {
 /// How the run continues after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
-    /// With the next step.
+    /// The run continues with the next step.
     On,
     /// A fault ended this incarnation: the engine must be opened again.
     Reopen,

@@ -125,7 +125,8 @@ impl Simulation {
         self.prepared.iter().any(|one| one.session.is_none())
     }
 
-    /// Restores the prepared transactions after opening, when only their names are known.
+    /// Restores the list of prepared transactions after the engine was opened. Only their names are
+    /// known then.
     pub(crate) fn restore_prepared(&mut self) {
         let names = self.model.prepared().into_iter();
         self.prepared = names
@@ -136,7 +137,7 @@ impl Simulation {
             .collect();
     }
 
-    /// During an incarnation: compares the names of the prepared transactions without a handle.
+    /// Compares the names of the prepared transactions without a handle, during an incarnation.
     pub(crate) fn check_prepared(&self) -> Checked<()> {
         let detached = |one: &&Prepared| one.session.is_none();
         let expected = self.prepared.iter().filter(detached);

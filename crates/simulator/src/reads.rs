@@ -180,7 +180,8 @@ impl Simulation {
         }
     }
 
-    /// A locking scan. It must return the same rows as the model, and then wait if the model does.
+    /// A locking scan. It must return the same rows as the model, and then have to wait if the scan
+    /// of the model has to.
     pub(crate) fn scan_locked(&mut self, session_index: usize, table: TableId) -> Checked {
         let from = self.draw_entry_key(table)?;
         let forward = self.random.one_in(2);

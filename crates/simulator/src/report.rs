@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// Counts of one run, or of several.
+/// Counts of events in one run, or in several.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     /// Steps taken.
@@ -14,7 +14,7 @@ pub struct Report {
     pub kills: u64,
     /// Orderly closings.
     pub closings: u64,
-    /// Errors that planned faults caused; in runs with threads, fillings of the disk.
+    /// Errors that planned faults caused; in runs with threads, times that the disk was limited.
     pub fault_errors: u64,
     /// Escalations of row locks to a row range.
     pub escalations: u64,
@@ -68,7 +68,7 @@ impl Report {
 /// A run that found a bug.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Its seed.
+    /// The seed of the run.
     pub seed: u64,
     /// The bug.
     pub message: String,

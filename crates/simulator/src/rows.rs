@@ -8,7 +8,7 @@ use teak_engine::{Codec, IndexDefinition};
 use teak_model::{Key, TableId, Value};
 use teak_testing::Random;
 
-/// The shape of the rows of a table.
+/// The indexes of a table, and the shape of its rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     /// The kind of each index; the first is 0.
@@ -18,7 +18,7 @@ pub(crate) struct Shape {
     pub(crate) key_style: u64,
     pub(crate) payload_bytes_max: u64,
     pub(crate) codec: Codec,
-    /// Leading bytes of values that the engine may store column by column.
+    /// Number of leading bytes of values that the engine may store as byte planes.
     pub(crate) value_fixed_bytes: u32,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Session {
     pub(crate) model: TransactionId,
     pub(crate) repeatable: bool,
     pub(crate) savepoints: Vec<(u64, Savepoint)>,
-    /// Tables that it read or wrote.
+    /// Tables that the transaction has read or written.
     pub(crate) touched: BTreeSet<TableId>,
     pub(crate) held: Vec<HeldCursor>,
 }
@@ -56,21 +56,21 @@ pub(crate) struct HiddenFile {
     pub(crate) change: FileChange,
 }
 
-/// What is known of the index files, by their ids, which are not reused.
+/// What the simulation knows of the index files. The keys are file ids, which are not reused.
 #[derive(Default)]
 pub(crate) struct KnownFiles {
     /// The number of a checkpoint; the catalogue contains this one or a later one.
     pub(crate) noted: BTreeMap<FileId, u64>,
-    /// A copy of the file, after the number of the newest checkpoint in it.
+    /// The number of the newest checkpoint in a copy of the file, and the copy.
     pub(crate) copies: BTreeMap<FileId, (u64, Vec<u8>)>,
 }
 
 /// What was done to a hidden file.
 #[derive(Debug)]
 pub(crate) enum FileChange {
-    /// It was moved to this path.
+    /// The file was moved to this path.
     Away(PathBuf),
-    /// It was moved to this path, and an older copy is in its place.
+    /// The file was moved to this path, and an older copy is in its place.
     Replaced(PathBuf),
     /// The byte at this offset, in the newest superblock, is damaged.
     Damaged(u64),

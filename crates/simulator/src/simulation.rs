@@ -27,7 +27,7 @@ pub(crate) struct Simulation {
     pub(crate) prepared: Vec<Prepared>,
     pub(crate) names_given: u64,
     pub(crate) altering: Option<Altering>,
-    /// Files that are moved away or in an older state, see `hidden`.
+    /// Index files that were moved away or put into an older state, see `hidden`.
     pub(crate) hidden: Vec<HiddenFile>,
     pub(crate) known: KnownFiles,
     pub(crate) counters: Counters,
@@ -212,8 +212,8 @@ impl Simulation {
 
     /// Whether row ranges may have replaced row locks (lock escalation), or the lock memory was
     /// used up. Then the engine may refuse requests that the model grants, because a range also
-    /// locks other rows. It must still refuse every request that the model refuses because of a
-    /// lock.
+    /// locks other rows. The engine must still refuse every request that the model refuses because
+    /// of a lock.
     pub(crate) fn has_lock_ranges(&self) -> Checked<bool> {
         let statistics = self.engine()?.statistics();
         Ok(statistics.lock_escalations + statistics.lock_refusals > 0)

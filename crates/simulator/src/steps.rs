@@ -167,7 +167,7 @@ impl Simulation {
             Err(error) => {
                 session.transaction.rollback();
                 // The commit is an event that is not acknowledged: the check after the next opening
-                // determines its outcome. The log accepts no later records.
+                // shows whether it survived. The log must accept no later records.
                 self.model.commit(id);
                 self.allow("commit", &error)?;
                 if !faults::power_is_off(&self.disk) {

@@ -108,7 +108,7 @@ pub(crate) struct SwarmConfig {
     pub(crate) faulty_one_in: u64,
     /// Whether a full disk is the only planned fault.
     pub(crate) only_full_disk: bool,
-    /// One in this many power losses is followed by hiding files; zero for none.
+    /// After one in this many power losses, files are hidden; zero: never.
     pub(crate) hidden_one_in: u64,
     /// The memory limit of locks, in bytes; zero for the default.
     lock_bytes_max: u64,
@@ -219,7 +219,7 @@ impl SwarmConfig {
         tree.child_buffer_bytes = tree.leaf_bytes * (1 + random.below(3));
         tree.child_runs_max = 2 + u32::try_from(random.below(4)).unwrap_or(0);
         tree.run_bytes_max = tree.child_buffer_bytes * (1 + random.below(3));
-        // Some runs store most rows apart from their entries, some only large ones.
+        // Some incarnations store most rows as separate values, some only large rows.
         tree.separate_value_bytes = 16 << (3 * random.below(4));
         options.tree = tree;
         options

@@ -14,7 +14,7 @@ const ENDINGS: [&str; 4] = ["", " with blanks", "#sql-1", "äö@0024"];
 pub(crate) enum ChangeStatus {
     Applied,
     NotApplied,
-    /// The next opening shows it.
+    /// Unknown until the engine is opened again.
     Unknown,
 }
 
@@ -43,8 +43,8 @@ impl Simulation {
         !used
     }
 
-    /// The status of a table change that returned an error; `applied` determines
-    /// it if the engine still works.
+    /// The status of a table change that returned an error. If the engine still works, `applied`
+    /// returns whether the change was applied.
     pub(crate) fn change_status(
         &mut self,
         what: &str,

@@ -1,6 +1,5 @@
-//! Several threads on one engine, on a disk that fills up and loses power. The
-//! seed determines the operations of each thread, not their interleaving, so a
-//! failure may not repeat.
+//! Several threads on one engine, whose disk fills up and loses power. The seed determines the
+//! operations of each thread, but not their interleaving, so a failure may not repeat.
 //!
 //! Each worker owns rows that no other worker writes, and records their state
 //! after each of its commits. All workers share accounts and move amounts between
@@ -129,7 +128,7 @@ fn run_incarnation(
             report.fault_errors += 1;
         }
         std::thread::sleep(Duration::from_millis(random.below(20)));
-        // Commits acknowledged before the power loss are durable.
+        // Commits that were acknowledged before the power loss must be durable.
         let min = histories
             .iter()
             .map(|(_, history)| lock(history).acknowledged);

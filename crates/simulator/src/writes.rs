@@ -9,7 +9,7 @@ use teak_model::{AccessOutcome, EntryKey, InsertBlocked, RowCheck, TableId, Valu
 type Checks = Vec<(RowCheck, EntryKey)>;
 type Writes = Vec<(EntryKey, Option<Value>)>;
 
-/// A write as the model needs it.
+/// A write, in the form that the model needs.
 struct PlannedWrite {
     checks: Checks,
     writes: Writes,
@@ -40,7 +40,7 @@ fn borrowed(entries: &[OwnedEntry]) -> Vec<RowEntry<'_>> {
     entries.iter().map(OwnedEntry::borrow).collect()
 }
 
-/// One index's part of an update: the entry before and the entry after.
+/// The part of an update in one index: the entry before and the entry after the update.
 struct Pair {
     old: OwnedEntry,
     new: OwnedEntry,

@@ -9,8 +9,8 @@
 //!   is synced; before that, a power loss may keep or lose each of them.
 //! - The same is true for a new directory: if it is lost, everything in it is
 //!   lost, synced or not. Directories in the root are durable immediately.
-//! - After a failed sync the operating system may have dropped the writes, while
-//!   reads still show them.
+//! - After a failed sync the operating system may have dropped the writes, although reads still
+//!   return them.
 //!
 //! Slow disks are not modelled. Bit rot is simulated with
 //! [`FaultDisk::flip_bit`].
@@ -93,8 +93,7 @@ impl FaultDisk {
         })
     }
 
-    /// Plans the failure of a write or change of length, after `after` other
-    /// ones.
+    /// Plans the failure of a write or change of length, after `after` other writes and changes.
     pub fn fail_write(&self, after: u64, failure: WriteFailure) {
         self.state.lock().plan.writes.fail(after, failure);
     }
@@ -115,7 +114,7 @@ impl FaultDisk {
         self.state.lock().plan.name_changes.fail(after, ());
     }
 
-    /// From now on, some operations on one file fail.
+    /// From now on, the operations that `failure` names fail on one file.
     pub fn fail_file(&self, path: &Path, failure: FileFailure) {
         let mut state = self.state.lock();
         state.plan.failing.insert(path.to_path_buf(), failure);
@@ -174,7 +173,7 @@ impl FaultDisk {
         }
     }
 
-    /// Bytes of the writes that the next syncs make durable.
+    /// Bytes of all writes that are not synced.
     #[must_use]
     pub fn unsynced_bytes(&self) -> u64 {
         let state = self.state.lock();
@@ -217,7 +216,7 @@ impl FaultDisk {
     }
 }
 
-/// A change in progress; its outcome is an error if the power is lost during it.
+/// A change in progress; its outcome is an error if the power is lost during the change.
 struct Change<'a> {
     state: MutexGuard<'a, State>,
     outcome: StorageResult<()>,

@@ -220,7 +220,7 @@ impl GateDisk {
         self.gates.changed.notify_all();
     }
 
-    /// Lets one operation pass the gate: one that waits, or the next one if none does.
+    /// Lets one operation pass the gate: one that waits, or else the next one that arrives.
     pub fn admit_one(&self, part: &str) {
         self.gates.change(part, |gate| gate.admitted += 1);
     }
@@ -250,8 +250,7 @@ impl GateDisk {
         self.wait_for_arrivals(part, 1);
     }
 
-    /// The number of operations that began while another one was delayed at the
-    /// gate.
+    /// The number of operations that arrived while another one was delayed at the gate.
     #[must_use]
     pub fn overlaps(&self, part: &str) -> usize {
         let closed = self.gates.closed.lock();
@@ -259,8 +258,8 @@ impl GateDisk {
         gate.map_or(0, |gate| gate.overlaps)
     }
 
-    /// The paths of handles that were closed before their writes were synced. An
-    /// operating system may not report a failure of such writes.
+    /// The paths of handles that were closed with unsynced writes. An operating system may not
+    /// report a failure of such writes.
     #[must_use]
     pub fn closed_unsynced(&self) -> Vec<PathBuf> {
         self.gates.closed_unsynced.lock().clone()

@@ -24,7 +24,7 @@ macro_rules! log_records {
         $name:ident = $number:literal { $( $(#[$field_meta:meta])* $field:ident: $type:ty, )* }
     )*) => {
         /// One logical log record. Byte strings are borrowed: from the caller
-        /// when appending, from the buffer of the log when reading.
+        /// when appending, from the decompressed batch when reading.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Record<'a> {
             $( $(#[$meta])* $name { $( $(#[$field_meta])* $field: $type, )* }, )*
@@ -115,14 +115,14 @@ log_records! {
     Commit = 3 {
         /// The transaction id; zero if the transaction was not prepared.
         transaction: u64,
-        /// Where more of its write ids are.
+        /// The `MoreWriteIds` records with more of its write ids.
         parts: IdParts,
         /// Its write ids that were not rolled back, except those in `parts`.
         write_ids: WriteIds<'a>,
     }
     /// A transaction was rolled back, or its writes since the begin of a statement or savepoint.
     Abort = 4 {
-        /// Where more of the write ids are.
+        /// The `MoreWriteIds` records with more of the write ids.
         parts: IdParts,
         /// The aborted write ids, except those in `parts`.
         write_ids: WriteIds<'a>,
@@ -133,7 +133,7 @@ log_records! {
         transaction: u64,
         /// The XID.
         xid: &'a [u8],
-        /// Where more of its write ids are.
+        /// The `MoreWriteIds` records with more of its write ids.
         parts: IdParts,
         /// Its write ids that were not rolled back, except those in `parts`.
         write_ids: WriteIds<'a>,
@@ -166,7 +166,7 @@ log_records! {
         /// Its new value.
         value: u64,
     }
-    /// The indexes of a table were changed together (bulk load, truncate).
+    /// All indexes of a table were replaced by empty ones (TRUNCATE).
     IndexesChanged = 10 {
         /// The change, as the engine encodes it.
         bytes: &'a [u8],

@@ -15,7 +15,7 @@ use teak_disk::Disk;
 use teak_testing::GateDisk;
 use teak_write_ahead_log::{Record, WriteOperation};
 
-/// Every path contains this.
+/// The empty text, which every path contains: the gate is for all files.
 const ALL: &str = "";
 
 fn gated() -> (GateDisk, Arc<dyn Disk>) {

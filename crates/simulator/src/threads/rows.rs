@@ -36,8 +36,7 @@ pub(super) fn number_at(bytes: &[u8], start: usize) -> u64 {
     eight.map_or(u64::MAX, |eight| u64::from_be_bytes(*eight))
 }
 
-/// Writes one row: an insertion without an old value, a deletion without a new
-/// one.
+/// Writes one row: inserts it if there is no old value, and deletes it if there is no new value.
 pub(super) fn write(
     transaction: &mut EngineTransaction,
     table: &TableHandle,

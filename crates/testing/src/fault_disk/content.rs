@@ -174,7 +174,7 @@ fn apply(into: &mut Vec<u8>, change: &Change) {
     }
 }
 
-/// Writes some of the sectors: the first ones, the last ones, or any.
+/// Writes some of the sectors: the first ones, the last ones, or a random subset.
 fn tear(into: &mut Vec<u8>, offset: usize, bytes: &[u8], random: &mut Random) {
     let style = random.below(3);
     let edge = random.below(bytes.len() as u64 + 1);

@@ -18,7 +18,7 @@ pub(super) struct FaultFile {
 }
 
 impl FaultFile {
-    /// A handle. The caller has already counted it in the content.
+    /// A handle. The caller has already counted it in `Content::handles`.
     pub fn new(state: Arc<Mutex<State>>, id: ContentId, path: &Path) -> Self {
         Self {
             state,

@@ -53,7 +53,7 @@ impl Change {
         }
     }
 
-    /// Whether a sync of the directory makes this durable. A rename between two directories
+    /// Whether a sync of the directory makes this change durable. A rename between two directories
     /// is one step of the file system's journal, so a sync of either makes it durable.
     fn is_in(&self, directory: &Path) -> bool {
         let inside = |path: &Path| path.parent() == Some(directory);
@@ -164,7 +164,7 @@ impl Names {
     /// A possible state after a power loss.
     pub fn after_power_loss(&self, random: &mut Random) -> Names {
         let mut table = self.durable.clone();
-        // Which changes are kept: 0 none, 1 all, 2 all before a point in time, 3 a random subset.
+        // The changes that survive: 0 none, 1 all, 2 all before a point in time, 3 a random subset.
         let style = random.below(4);
         let moment = random.below(self.unsynced.len() as u64 + 1);
         for (number, change) in (0u64..).zip(&self.unsynced) {

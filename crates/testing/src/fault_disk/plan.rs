@@ -40,11 +40,11 @@ pub enum FileFailure {
     NoSpace,
     /// Syncs, with an I/O error. The unsynced writes are retained.
     Syncs,
-    /// Renames of this path, as if to another file system.
+    /// Renames from this path, with an I/O error, as if to another file system.
     Renames,
 }
 
-/// Failures of one kind of operation, by the number of the operation.
+/// Planned failures of one kind of operation, by the numbers of the operations that fail.
 #[derive(Debug)]
 pub(super) struct Schedule<F> {
     count: u64,

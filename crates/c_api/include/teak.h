@@ -101,7 +101,7 @@ const char *teak_version(void);
 typedef enum teak_status {
   // Success; out-parameters are written.
   TEAK_OK = 0,
-  // No such key, row or prepared transaction; the cursor has no further row.
+  // No such key, row, prepared transaction or list element; the cursor has no further row.
   TEAK_NOT_FOUND = 1,
   // A live entry with the same unique key exists. No entry of the row was written.
   TEAK_DUPLICATE_KEY = 2,
@@ -128,14 +128,15 @@ typedef enum teak_status {
   // A key, value or row exceeds its limit.
   TEAK_TOO_LARGE = 12,
   // An earlier write or sync of the log failed: the engine accepts no more writes. Close it and
-  // open it again.
+  // open it again. teak_engine_checkpoint() also returns this after a failure of an index file;
+  // then only the writes of its table fail, with TEAK_READ_ONLY.
   TEAK_POISONED = 13,
   // An invalid argument, such as NULL or a struct_size that is not set, or a call that the state
   // of the table, transaction or alteration does not permit.
   TEAK_INVALID_ARGUMENT = 14,
   // A file has a newer format than this library reads.
   TEAK_UNSUPPORTED_FORMAT = 15,
-  // Out of memory.
+  // Out of memory. This version of the library does not return it.
   TEAK_OUT_OF_MEMORY = 16,
   // Internal error, a call on a transaction that has ended, or the engine is closing.
   TEAK_INTERNAL = 17,
@@ -440,10 +441,11 @@ teak_status teak_table_get_metadata(teak_table *table, teak_slice *metadata);
 // The number of indexes, without those that an alteration is adding.
 teak_status teak_table_get_index_count(teak_table *table, size_t *count);
 
-// Reads and checks every block of every index. Reports problems to `sink`, each as a sentence of
-// `len` bytes, and returns the status of the first one, such as TEAK_CORRUPT. `interrupt` may be
-// NULL; it is called regularly, and ends the check with TEAK_INTERRUPTED when it returns true.
-// Both are called from the calling thread.
+// Reads and checks every block of every index, or only of index 0 if the table was opened only to
+// be repaired. Reports problems to `sink`, each as a sentence of `len` bytes, and returns the
+// status of the first one, such as TEAK_CORRUPT. `interrupt` may be NULL; it is called regularly,
+// and ends the check with TEAK_INTERRUPTED when it returns true. Both are called from the calling
+// thread.
 teak_status teak_table_verify(teak_table *table,
                               bool (*interrupt)(void *context),
                               void (*sink)(void *context, const char *text, size_t len),
@@ -466,8 +468,9 @@ teak_status teak_table_counter_advance(teak_table *table, uint32_t counter, uint
 // After an error the counter is unchanged.
 teak_status teak_table_counter_set(teak_table *table, uint32_t counter, uint64_t value);
 
-// Locks a counter until the same number of unlock calls, or until the transaction ends. Waits like
-// a row lock. The lock is advisory: the other calls on counters ignore it.
+// Locks a counter. Lock calls are counted: the counter remains locked until the same number of
+// unlock calls, or until the transaction ends. Waits like a row lock. The lock is advisory: the
+// other calls on counters ignore it.
 teak_status teak_table_counter_lock(teak_transaction *transaction,
                                     teak_table *table,
                                     uint32_t counter);
@@ -507,7 +510,8 @@ typedef enum teak_isolation {
   // Reads see the writes committed before the first read of the statement, see
   // teak_transaction_begin_statement().
   TEAK_READ_COMMITTED = 1,
-  // Reads see the writes committed before the transaction's first read.
+  // Reads see the writes committed before the transaction's first read, or before
+  // teak_transaction_take_snapshot().
   TEAK_REPEATABLE_READ = 2,
   // Like TEAK_REPEATABLE_READ. For serializable results, the caller must open every cursor with
   // a lock mode.
@@ -718,8 +722,9 @@ teak_status teak_cursor_set_skip_locked(teak_cursor *cursor, bool skip);
 // first read.
 teak_status teak_cursor_lock_ranges(teak_cursor *cursor);
 
-// Gets the row with exactly this key. The position of a scan does not change. Filters make lookups
-// of missing keys cheap. TEAK_NOT_FOUND.
+// Gets the row with exactly this key. The position of a scan does not change. Lookups of missing
+// keys are cheap if the index has filters, see teak_index_definition.exact_lookups.
+// TEAK_NOT_FOUND.
 teak_status teak_cursor_get(teak_cursor *cursor, teak_slice key, teak_row *row);
 
 // Moves to a key relative to the given bytes. TEAK_NOT_FOUND when there is none within the bounds.
@@ -856,8 +861,8 @@ typedef struct teak_engine_statistics {
   // Aborted write ids (of transactions, statements and savepoints that were rolled back) whose
   // entries may still be in an index.
   uint64_t aborted_ids;
-  // Size of the log in bytes: of its files, or of the uncompressed records that recovery would
-  // read, if that is more.
+  // Size of the log in bytes: the larger of the size of its files and the uncompressed size of
+  // the records that recovery would read.
   uint64_t log_bytes_used;
   // The bound of the log's size, in bytes.
   uint64_t log_bytes_limit;

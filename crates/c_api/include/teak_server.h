@@ -137,8 +137,8 @@ bool teak_cursor_is_unlocked(const teak_cursor *cursor);
 teak_status teak_cursor_set_retain_locks(teak_cursor *cursor, bool retain);
 
 // Sets whether scans without locks skip large values, which are stored in blocks of their own:
-// such a value is not read, and the data of teak_row.value is NULL. For a caller that needs only
-// keys. teak_cursor_get() always returns values. Default: false.
+// such a value is not read, and the data of teak_row.value is NULL. This is for a caller that
+// needs only keys. teak_cursor_get() always returns values. Default: false.
 teak_status teak_cursor_skip_large_values(teak_cursor *cursor, bool skip);
 
 // --- Two-phase commit ----------------------------------------------------------------------------
@@ -217,10 +217,10 @@ typedef struct teak_alteration_plan {
 } teak_alteration_plan;
 
 // Begins to alter a table: creates the files of the indexes to add. No transaction that has
-// written the table may be active. After this call, writers of its rows must also write the
-// entries of the added indexes, see teak_alteration_get_index(). `interrupt` may be NULL. Long
-// calls on the alteration call it regularly, on the calling thread, and end with TEAK_INTERRUPTED
-// when it returns true.
+// written the table may be active; TEAK_LOCK_TIMEOUT when one is prepared and has no handle. After
+// this call, writers of its rows must also write the entries of the added indexes, see
+// teak_alteration_get_index(). `interrupt` may be NULL. Long calls on the alteration call it
+// regularly, on the calling thread, and end with TEAK_INTERRUPTED when it returns true.
 teak_status teak_alteration_begin(teak_engine *engine,
                                   teak_table *table,
                                   const teak_added_index *added,
@@ -232,8 +232,8 @@ teak_status teak_alteration_begin(teak_engine *engine,
 // The number by which writers of rows refer to an added index until the alteration ends.
 teak_status teak_alteration_get_index(teak_alteration *alteration, uint32_t added, uint32_t *index);
 
-// Adds the entry of a row of the table, in any order unless the index is `in_order`. The rows must
-// be read from one snapshot taken after teak_alteration_begin().
+// Adds the entry of a row of the table. Entries may be added in any order unless the index is
+// `in_order`. The rows must be read from one snapshot taken after teak_alteration_begin().
 teak_status teak_alteration_add_entry(teak_alteration *alteration,
                                       uint32_t added,
                                       teak_slice key,

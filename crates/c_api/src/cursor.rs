@@ -192,8 +192,9 @@ fn found(found: Option<Row<'_>>, row: Out<teak_row>) -> Outcome {
     Ok(TEAK_OK)
 }
 
-/// Gets the row with exactly this key. The position of a scan does not change. Filters make lookups
-/// of missing keys cheap. TEAK_NOT_FOUND.
+/// Gets the row with exactly this key. The position of a scan does not change. Lookups of missing
+/// keys are cheap if the index has filters, see teak_index_definition.exact_lookups.
+/// TEAK_NOT_FOUND.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_get(
     cursor: *mut teak_cursor,

@@ -137,8 +137,8 @@ pub struct teak_engine_statistics {
     /// Aborted write ids (of transactions, statements and savepoints that were rolled back) whose
     /// entries may still be in an index.
     pub aborted_ids: u64,
-    /// Size of the log in bytes: of its files, or of the uncompressed records that recovery would
-    /// read, if that is more.
+    /// Size of the log in bytes: the larger of the size of its files and the uncompressed size of
+    /// the records that recovery would read.
     pub log_bytes_used: u64,
     /// The bound of the log's size, in bytes.
     pub log_bytes_limit: u64,

@@ -7,7 +7,7 @@
 pub enum teak_status {
     /// Success; out-parameters are written.
     TEAK_OK = 0,
-    /// No such key, row or prepared transaction; the cursor has no further row.
+    /// No such key, row, prepared transaction or list element; the cursor has no further row.
     TEAK_NOT_FOUND = 1,
     /// A live entry with the same unique key exists. No entry of the row was written.
     TEAK_DUPLICATE_KEY = 2,
@@ -34,14 +34,15 @@ pub enum teak_status {
     /// A key, value or row exceeds its limit.
     TEAK_TOO_LARGE = 12,
     /// An earlier write or sync of the log failed: the engine accepts no more writes. Close it and
-    /// open it again.
+    /// open it again. teak_engine_checkpoint() also returns this after a failure of an index file;
+    /// then only the writes of its table fail, with TEAK_READ_ONLY.
     TEAK_POISONED = 13,
     /// An invalid argument, such as NULL or a struct_size that is not set, or a call that the state
     /// of the table, transaction or alteration does not permit.
     TEAK_INVALID_ARGUMENT = 14,
     /// A file has a newer format than this library reads.
     TEAK_UNSUPPORTED_FORMAT = 15,
-    /// Out of memory.
+    /// Out of memory. This version of the library does not return it.
     TEAK_OUT_OF_MEMORY = 16,
     /// Internal error, a call on a transaction that has ended, or the engine is closing.
     TEAK_INTERNAL = 17,

@@ -286,10 +286,11 @@ pub unsafe extern "C" fn teak_table_get_index_count(
     })
 }
 
-/// Reads and checks every block of every index. Reports problems to `sink`, each as a sentence of
-/// `len` bytes, and returns the status of the first one, such as TEAK_CORRUPT. `interrupt` may be
-/// NULL; it is called regularly, and ends the check with TEAK_INTERRUPTED when it returns true.
-/// Both are called from the calling thread.
+/// Reads and checks every block of every index, or only of index 0 if the table was opened only to
+/// be repaired. Reports problems to `sink`, each as a sentence of `len` bytes, and returns the
+/// status of the first one, such as TEAK_CORRUPT. `interrupt` may be NULL; it is called regularly,
+/// and ends the check with TEAK_INTERRUPTED when it returns true. Both are called from the calling
+/// thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_verify(
     table: *mut teak_table,

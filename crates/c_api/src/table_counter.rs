@@ -56,8 +56,9 @@ pub unsafe extern "C" fn teak_table_counter_set(
     })
 }
 
-/// Locks a counter until the same number of unlock calls, or until the transaction ends. Waits like
-/// a row lock. The lock is advisory: the other calls on counters ignore it.
+/// Locks a counter. Lock calls are counted: the counter remains locked until the same number of
+/// unlock calls, or until the transaction ends. Waits like a row lock. The lock is advisory: the
+/// other calls on counters ignore it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_counter_lock(
     transaction: *mut teak_transaction,

@@ -15,7 +15,8 @@ pub enum teak_isolation {
     /// Reads see the writes committed before the first read of the statement, see
     /// teak_transaction_begin_statement().
     TEAK_READ_COMMITTED = 1,
-    /// Reads see the writes committed before the transaction's first read.
+    /// Reads see the writes committed before the transaction's first read, or before
+    /// teak_transaction_take_snapshot().
     TEAK_REPEATABLE_READ = 2,
     /// Like TEAK_REPEATABLE_READ. For serializable results, the caller must open every cursor with
     /// a lock mode.

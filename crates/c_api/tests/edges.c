@@ -537,7 +537,7 @@ static void waits(teak_engine *engine) {
   if (ours != TEAK_OK) OK(teak_transaction_rollback(t));
   CHECK(pthread_join(thread, NULL) == 0);
   if (ours == TEAK_OK) OK(teak_transaction_commit(t));
-  /* This call completes the cycle. If the other thread is slow, its call may complete the cycle, and this one times out. */
+  /* Completes the cycle. If the other thread is slow, its call may complete the cycle, and this one times out. */
   CHECK((ours == TEAK_DEADLOCK && theirs.status == TEAK_OK) ||
         (ours == TEAK_LOCK_TIMEOUT && (theirs.status == TEAK_DEADLOCK || theirs.status == TEAK_OK)));
   OK(theirs.status == TEAK_OK ? teak_transaction_commit(theirs.transaction) : teak_transaction_rollback(theirs.transaction));

@@ -1,7 +1,6 @@
 //! Checks that the committed headers match the sources.
 //!
-//! Each section of a header is generated on its own by cbindgen, from the
-//! source files of that section.
+//! cbindgen generates each section of a header separately, from the source files of that section.
 
 #![allow(
     clippy::unwrap_used,

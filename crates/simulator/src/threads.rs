@@ -69,8 +69,9 @@ fn create(engine: &Engine) -> EngineResult<()> {
     transaction.commit()
 }
 
-/// Checks after an opening that the rows of every worker are in one of the states after
-/// its commits from `min` on, and the sum of the accounts. Returns a description of a bug.
+/// Checks, after the engine was opened, that the rows of every worker have the state after commit
+/// number `min` of the worker or after a later one, and checks the sum of the accounts. Returns a
+/// description of a bug.
 fn check(
     engine: &Engine,
     histories: &[(u8, Mutex<History>)],

@@ -86,7 +86,7 @@ impl<'t> Scan<'t> {
         }
     }
 
-    /// The next entry from one end. After the last one, and after an error, there is none.
+    /// The next entry from one end; `None` after the last entry and after an error.
     pub(crate) fn step(&mut self, end: End) -> Option<Result<Pair>> {
         if self.ended {
             return None;

@@ -228,8 +228,8 @@ impl WriteAheadLog {
     fn wait_for_reservations(&self, state: &mut MutexGuard<'_, State>) {
         let credit = &self.credit;
         credit.waiting.fetch_add(1, SeqCst);
-        // Read after `waiting` was incremented: an earlier release is seen here,
-        // and a later one notifies.
+        // `taken` is read after `waiting` was incremented: a release before the read is seen here,
+        // and a later release notifies this thread.
         if credit.taken() >= self.pending_bytes as u64 {
             self.space_available.wait(state);
         }

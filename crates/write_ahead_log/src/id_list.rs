@@ -1,5 +1,5 @@
-//! Write ids in log records: the ids of one record, and the description of those in
-//! the records before it.
+//! Write ids in log records: the ids in a record, and a reference to earlier records with more of
+//! its ids.
 //!
 //! A Commit, Abort or Prepare record may have too many ids for one record. Then it contains the
 //! first of them, and `MoreWriteIds` records before it contain the others. `MoreWriteIds` records

@@ -163,7 +163,7 @@ impl<'a, T: Field<'a> + Copy> Source<'a, T> {
     }
 
     fn take(take: &mut Take<'a>) -> Result<Self, Malformed> {
-        // An element takes at least one byte, so the remaining bytes bound the count.
+        // An element takes at least one byte, so the number of remaining bytes limits the count.
         let count = take.length(take.rest().len())?;
         let elements = *take;
         for _ in 0..count {

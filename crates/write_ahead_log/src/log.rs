@@ -69,7 +69,7 @@ impl WriteAheadLog {
     /// Removes the segments from the log that have no record at or after `before`, except the
     /// newest one, and the predecessor of a prepared segment without a durable batch. With
     /// [`SegmentCreation::OnDemand`] this call removes their files; otherwise
-    /// [`WriteAheadLog::prepare_segments`] reuses or removes them. No commit waits for that.
+    /// [`WriteAheadLog::prepare_segments`] reuses or removes them. No commit waits for this work.
     ///
     /// # Errors
     /// `Io`; the next call tries again to remove the remaining files.

@@ -427,7 +427,7 @@ fn read_segment<E: From<StorageError>>(
             unsynced.pop_front();
         }
     }
-    // The header is durable if there is a batch: it is synced before the first one is written.
+    // The header is durable if there is a batch: it is synced before the first batch is written.
     read.durable_bytes = unsynced.front().map_or(0, |(_, offset)| *offset);
     Ok(read)
 }

@@ -27,7 +27,7 @@ pub(crate) struct SegmentTotals {
 }
 
 impl SegmentList {
-    /// A list of the segments before the current one, which must be added next.
+    /// A list of the segments before the current one. The current one must be added next.
     pub(crate) fn new(older: Vec<SegmentEntry>) -> Self {
         Self {
             bytes: older.iter().map(|segment| segment.bytes).sum(),

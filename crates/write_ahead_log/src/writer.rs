@@ -296,8 +296,8 @@ impl Writer {
         Ok(None)
     }
 
-    /// Makes a segment the current one. The old one is durable, so a reader may
-    /// require all of it when there is a batch in the new one.
+    /// Makes a segment the current one. The previous segment is durable, so a reader may require
+    /// all of it if the new segment contains a batch.
     fn enter(&mut self, new: NewSegment) {
         let SegmentHeader { kind, number, .. } = new.segment.header;
         self.segment = new.segment;

@@ -69,7 +69,7 @@ unsafe fn copy_known<T: Extensible>(given: &[u8], name: &str) -> Result<T, Failu
     }
     let mut value = MaybeUninit::<T>::zeroed();
     // SAFETY: the known bytes fit into the value and are a valid beginning of it by the contract of
-    // `boundary`; the remaining zeros are valid by that of `Extensible`.
+    // `boundary`; the remaining zeros are valid by the contract of `Extensible`.
     unsafe {
         known
             .as_ptr()

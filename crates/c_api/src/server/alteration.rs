@@ -53,10 +53,10 @@ pub struct teak_alteration_plan {
 }
 
 /// Begins to alter a table: creates the files of the indexes to add. No transaction that has
-/// written the table may be active. After this call, writers of its rows must also write the
-/// entries of the added indexes, see teak_alteration_get_index(). `interrupt` may be NULL. Long
-/// calls on the alteration call it regularly, on the calling thread, and end with TEAK_INTERRUPTED
-/// when it returns true.
+/// written the table may be active; TEAK_LOCK_TIMEOUT when one is prepared and has no handle. After
+/// this call, writers of its rows must also write the entries of the added indexes, see
+/// teak_alteration_get_index(). `interrupt` may be NULL. Long calls on the alteration call it
+/// regularly, on the calling thread, and end with TEAK_INTERRUPTED when it returns true.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_alteration_begin(
     engine: *mut teak_engine,
@@ -106,8 +106,8 @@ pub unsafe extern "C" fn teak_alteration_get_index(
     })
 }
 
-/// Adds the entry of a row of the table, in any order unless the index is `in_order`. The rows must
-/// be read from one snapshot taken after teak_alteration_begin().
+/// Adds the entry of a row of the table. Entries may be added in any order unless the index is
+/// `in_order`. The rows must be read from one snapshot taken after teak_alteration_begin().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_alteration_add_entry(
     alteration: *mut teak_alteration,

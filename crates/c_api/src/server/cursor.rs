@@ -46,8 +46,8 @@ pub unsafe extern "C" fn teak_cursor_set_retain_locks(
 }
 
 /// Sets whether scans without locks skip large values, which are stored in blocks of their own:
-/// such a value is not read, and the data of teak_row.value is NULL. For a caller that needs only
-/// keys. teak_cursor_get() always returns values. Default: false.
+/// such a value is not read, and the data of teak_row.value is NULL. This is for a caller that
+/// needs only keys. teak_cursor_get() always returns values. Default: false.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_skip_large_values(
     cursor: *mut teak_cursor,

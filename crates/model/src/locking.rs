@@ -60,10 +60,10 @@ impl Model {
         }
     }
 
-    /// The rows of a locking scan of an index: at most `limit` rows, forward from `from` on, or
-    /// backward from before `from`. The scan waits at the first row that another open transaction
-    /// wrote or, in index 0, locked in a conflicting mode. Locks the rows of index 0, and the range
-    /// that was read if the reads of the transaction must be repeatable.
+    /// The rows of a locking scan of an index: at most `limit` rows, forward from the key `from`
+    /// on, or backward from the last key before `from`. The scan waits at the first row that
+    /// another open transaction wrote or, in index 0, locked in a conflicting mode. Locks the rows
+    /// of index 0, and the range that was read if the reads of the transaction must be repeatable.
     ///
     /// # Panics
     /// When the transaction is not open.

@@ -14,7 +14,8 @@ pub struct Report {
     pub kills: u64,
     /// Orderly closings.
     pub closings: u64,
-    /// Errors that planned faults caused; in runs with threads, times that the disk was limited.
+    /// Errors that planned faults caused; in runs with threads, times that the size of the disk was
+    /// limited.
     pub fault_errors: u64,
     /// Escalations of row locks to a row range.
     pub escalations: u64,

@@ -17,9 +17,10 @@ const ATTEMPTS_MAX: usize = 100;
 
 /// An open database: tables in one directory. Clones are cheap, and threads may share it.
 ///
-/// [`Database::close`] flushes all data and writes a checkpoint. Dropping the database without it
-/// only makes the log durable: no commit is lost, but the next open has to replay the log. An error
-/// of that sync is reported as a message ([`Builder::messages`](crate::Builder::messages)).
+/// [`Database::close`] flushes all data and writes a checkpoint. If the database is dropped without
+/// a close, only the log is made durable: no commit is lost, but the next opening has to replay the
+/// log. An error of that sync is reported as a message
+/// ([`Builder::messages`](crate::Builder::messages)).
 ///
 /// ```
 /// use teak::Database;

@@ -23,8 +23,8 @@ impl TableState {
         }
     }
 
-    /// The error of a write. After a duplicate-key error it names the index
-    /// that caused it.
+    /// Converts the error of a write. A duplicate-key error gets the name of the index that
+    /// contains the key.
     pub(crate) fn write_error(&self, error: EngineError, transaction: &EngineTransaction) -> Error {
         if !matches!(error, EngineError::DuplicateKey) {
             return error.into();

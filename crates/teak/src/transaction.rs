@@ -121,9 +121,9 @@ impl Transaction {
         self.scan(table, self.session.begin_read(), Bounds::of(&range))
     }
 
-    /// The rows whose primary key is in the range, newest versions, each locked like
-    /// [`Transaction::get_for_update`] when the iterator returns it. No other transaction can insert
-    /// into the part of the range that was read, except under
+    /// The newest versions of the rows whose primary key is in the range. When the iterator returns
+    /// a row, the row is locked as by [`Transaction::get_for_update`]. No other transaction can
+    /// insert into the part of the range that was read, except under
     /// [`Isolation::ReadCommitted`](crate::Isolation::ReadCommitted), which locks rows only.
     pub fn range_for_update<K: AsRef<[u8]>>(
         &self,

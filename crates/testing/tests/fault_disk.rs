@@ -82,7 +82,8 @@ fn writes_of_one_sector_keep_their_order() {
     let (disk, file) = disk_with(b"0");
     file.write_all_at(b"1", 0).unwrap();
     file.write_all_at(b"2", 0).unwrap();
-    // The outcomes are: both lost, only the first, or the second; never the first over the second.
+    // The outcomes are: both writes are lost, only the first one survives, or the second one
+    // survives. The first write never replaces the second.
     let all: BTreeSet<Vec<u8>> = [b"0", b"1", b"2"].map(|bytes| bytes.to_vec()).into();
     assert_eq!(outcomes(&disk), all);
     file.sync().unwrap();

@@ -85,8 +85,9 @@ impl WriteAheadLog {
                         // The record is already in the file, so a sync needs no more space.
                         return self.sync(lsn);
                     }
-                    // Checks again: the wanted record is durable, or only a retained batch before
-                    // it was written. An error concerns later records only.
+                    // Checks again: either the wanted record is durable, or this call has written
+                    // only the retained batch, which precedes the record. An error concerns later
+                    // records only.
                     _ => continue,
                 }
             }

@@ -6,9 +6,9 @@
 //! syncs faster at the same time than one after the other. A sync makes everything durable that was
 //! written before it began, so the end of a sync also ends all older groups.
 //!
-//! Two syncs at a time help when commits are limited by the log. If the log is rarely synced,
-//! concurrent syncs slow each other down, so only one runs at a time. The same applies to many
-//! committing threads: during a sync they form one large group, which needs less processor time per
+//! Two syncs run at a time only while the log is being synced for a large share of the time;
+//! otherwise they would only slow each other down. If there are many committing threads, only one
+//! sync runs: during a sync these threads form one large group, which needs less processor time per
 //! commit than several syncs. The committing threads are counted over all groups in progress,
 //! because two small concurrent groups may be the halves of a large one.
 

@@ -242,7 +242,7 @@ impl Leader<'_, '_, '_> {
         let groups = &mut self.state.groups;
         let mut woken = match self.group {
             Some(group) => groups.end(group, Instant::now()),
-            // The switch to a new segment has made records durable, for which threads may wait.
+            // The switch to a new segment has made records durable that threads may wait for.
             None if log.durable.load(Acquire) > self.durable_before => {
                 groups.take_all(groups.next())
             }

@@ -3,8 +3,8 @@
 //! durable by group commit. The log does not depend on trees, transactions or
 //! the catalogue: it stores records in order and returns them in order.
 //!
-//! After a crash, recovery reads a prefix of the appended records that contains
-//! every durable record. Otherwise it reports corruption. The byte format is in
+//! After a crash, recovery reads a prefix of the appended records that contains every durable
+//! record. If that is not possible, it reports corruption. The byte format is in
 //! `docs/design/format.md`.
 
 mod append;

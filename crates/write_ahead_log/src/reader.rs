@@ -452,8 +452,8 @@ fn visit_records<E: From<StorageError>>(
     Ok(())
 }
 
-/// Searches from the offset `begin` of the first unexpected byte on for a batch that
-/// records that the log was durable beyond position `end`.
+/// Searches, from the first unexpected byte at offset `begin` on, for a batch whose header says
+/// that the log was durable beyond position `end`.
 ///
 /// # Errors
 /// `Corrupt` when there is one.

@@ -120,7 +120,8 @@ log_records! {
         /// Its write ids that were not rolled back, except those in `parts`.
         write_ids: WriteIds<'a>,
     }
-    /// A transaction was rolled back, or its writes since the begin of a statement or savepoint.
+    /// Writes of a transaction were rolled back: all of them, or those since a savepoint or the
+    /// begin of a statement.
     Abort = 4 {
         /// The `MoreWriteIds` records with more of the write ids.
         parts: IdParts,

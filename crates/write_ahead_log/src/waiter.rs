@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Thread};
 
-/// A committing thread that waits. The thread that takes a waiter out of a
-/// group's list must wake it, so every listed thread still waits.
+/// A committing thread that waits. The thread that takes a waiter out of a group's list must wake
+/// it. So every thread in a list still waits.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     thread: Thread,

@@ -70,8 +70,8 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Creates a writer with a new segment at `header.first_lsn`. All records before that must be
-    /// durable.
+    /// Creates a writer with a new segment at `header.first_lsn`. All records before that position
+    /// must be durable.
     pub(crate) fn begin(
         disk: Arc<dyn Disk>,
         directory: PathBuf,
@@ -264,8 +264,8 @@ impl Writer {
         let reserved = self.reserved_bytes();
         match NewSegment::create(self.disk.as_ref(), &self.directory, header, reserved) {
             Ok(new) => {
-                // Frees the unused space of the old file. If this fails, its removal frees the
-                // space.
+                // Frees the unused space of the old file. If this fails, the removal of the file
+                // frees the space.
                 let _ = self.segment.file.set_len(self.offset);
                 self.chain = new.segment.seed;
                 self.enter(new);

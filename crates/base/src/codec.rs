@@ -19,7 +19,7 @@ pub enum Codec {
     Zlib = 3,
     /// Snappy.
     Snappy = 4,
-    /// LZMA in an xz container: small and slow.
+    /// LZMA in an xz container: compresses best, but is slow.
     Lzma = 5,
 }
 

@@ -236,7 +236,7 @@ impl WriteIdRanges {
         union
     }
 
-    /// Removes all ids except the first `keep`, and returns them.
+    /// Removes all ids except the first `keep`, and returns the removed ids.
     pub fn split_off(&mut self, keep: u64) -> Self {
         let mut removed = Vec::new();
         let mut excess = self.ids.saturating_sub(keep);

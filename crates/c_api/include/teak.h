@@ -134,7 +134,7 @@ typedef enum teak_status {
   // An invalid argument, such as NULL or a struct_size that is not set, or a call that the state
   // of the table, transaction or alteration does not permit.
   TEAK_INVALID_ARGUMENT = 14,
-  // A file has a newer format than this library reads.
+  // A file has a format version that this library does not read, usually a newer one.
   TEAK_UNSUPPORTED_FORMAT = 15,
   // Out of memory. This version of the library does not return it.
   TEAK_OUT_OF_MEMORY = 16,

@@ -55,7 +55,7 @@ impl Model {
         Savepoint(transaction.writes.len())
     }
 
-    /// Rolls back every write after the savepoint. Locks are retained.
+    /// Rolls back every write after the savepoint. Explicit locks are retained.
     ///
     /// # Panics
     /// When the transaction is not open, or the savepoint was rolled back.

@@ -128,7 +128,8 @@ pub enum Error {
         /// The file that is locked.
         path: PathBuf,
     },
-    /// A file was written by a newer version of this library.
+    /// A file has a format version that this library does not read, usually because a newer version
+    /// of the library wrote it.
     UnsupportedFormat {
         /// The file.
         path: PathBuf,

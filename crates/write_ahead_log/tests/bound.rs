@@ -93,7 +93,8 @@ fn a_row_of_any_size_is_accepted_below_half_of_the_bound() {
 #[test]
 fn files_count_like_records() {
     let log = open(&memory(), bounded());
-    // A batch header for each small record: more bytes in files than in records.
+    // Each small record gets a batch, with a header, of its own. So the files have more bytes than
+    // the records.
     let mut records = 0;
     while try_write(&log, records, 0).is_some() {
         log.sync(log.end()).unwrap();

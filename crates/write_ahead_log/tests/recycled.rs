@@ -195,7 +195,7 @@ fn a_log_trimmed_before_the_first_batch_of_a_prepared_segment_opens_again() {
         append_rows(&log, 0..20 + random.below(20));
         let durable = log.durable();
         append_row(&log, 7);
-        // Rolls, and writes the first batch without a sync.
+        // Switches to the next segment, and writes its first batch without a sync.
         log.write_pending().unwrap();
         log.trim(durable).unwrap();
         log.prepare_segments().unwrap();

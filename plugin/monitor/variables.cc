@@ -89,8 +89,8 @@ static MYSQL_THDVAR_BOOL(
 
 static MYSQL_SYSVAR_UINT(
     fsync_log_period, fsync_log_period, PLUGIN_VAR_RQCMDARG,
-    "Milliseconds within which the log is synced after commits under teak_commit_sync=OFF. 0: only when a log segment "
-    "is full, when 16 MiB of it are not synced, by commits that wait for it, and by checkpoints",
+    "Milliseconds within which the log is synced after commits under teak_commit_sync=OFF. 0: the log is only synced "
+    "when a segment is full, when 16 MiB are not synced, by commits that wait for a sync, and by checkpoints",
     nullptr, update_fsync_log_period, 1000, 0, 3600000, 0);
 
 static MYSQL_SYSVAR_UINT(background_threads, background_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
@@ -98,12 +98,12 @@ static MYSQL_SYSVAR_UINT(background_threads, background_threads, PLUGIN_VAR_RQCM
                          0);
 
 static MYSQL_SYSVAR_UINT(checkpoint_period, checkpoint_period, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-                         "Seconds between checkpoints", nullptr, nullptr, 60, 1, 86400, 0);
+                         "Seconds between rounds of checkpoints", nullptr, nullptr, 60, 1, 86400, 0);
 
 static MYSQL_SYSVAR_ULONGLONG(
     log_size_max, log_size_max, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-    "Bound of the log in bytes. A checkpoint starts at a quarter of it, writers are slowed from "
-    "half of it on and wait for a checkpoint near it",
+    "Bound of the log in bytes. Checkpoints start at a quarter of it. Writers are slowed from half of it on, and wait "
+    "near the bound until a checkpoint has shortened the log",
     nullptr, nullptr, 1ULL << 30, 32ULL << 20, ULONGLONG_MAX, 1 << 20);
 
 static MYSQL_SYSVAR_UINT(
@@ -114,13 +114,14 @@ static MYSQL_SYSVAR_UINT(
 
 static MYSQL_SYSVAR_ULONGLONG(
     max_lock_memory, max_lock_memory, PLUGIN_VAR_RQCMDARG,
-    "Memory for row and range locks in bytes. When it is nearly full, the transaction with the most locks "
-    "replaces its row locks by range locks. 0: an eighth of teak_cache_size",
+    "Memory for row and range locks in bytes. When it is nearly full, the row locks of the transaction with the most "
+    "lock memory are replaced by range locks. 0: an eighth of teak_cache_size",
     nullptr, update_max_lock_memory, 0, 0, ULONGLONG_MAX, 0);
 
+// The two largest values have other meanings in the engine: TEAK_NO_WAIT and TEAK_NEVER.
 static MYSQL_THDVAR_UINT(lock_timeout, PLUGIN_VAR_RQCMDARG,
                          "Milliseconds that a statement waits for a lock of another transaction", nullptr, nullptr,
-                         4000, 0, UINT_MAX32, 0);
+                         4000, 0, UINT_MAX32 - 2, 0);
 
 // The session owns the text.
 static MYSQL_THDVAR_STR(last_lock_timeout, PLUGIN_VAR_READONLY | PLUGIN_VAR_NOCMDOPT,

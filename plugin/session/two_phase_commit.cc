@@ -49,7 +49,9 @@ void add_recovered(void *context, teak_slice bytes) {
   if (XidBytes::parse(bytes, &recovered->list[recovered->found]))
     recovered->found++;
   else
-    sql_print_warning("TEAK: a prepared transaction is not the server's: it stays prepared");
+    sql_print_warning(
+        "TEAK: the XID of a prepared transaction has another format than the server's: the transaction remains "
+        "prepared");
 }
 
 /* X/Open codes; the server only compares them with 0. */

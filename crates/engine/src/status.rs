@@ -48,7 +48,7 @@ fn memory(out: &mut String, s: &EngineStatistics) -> fmt::Result {
     )?;
     writeln!(
         out,
-        "memtables {} of {}, of which frozen {}, flushed but in use by readers {}; kept for the next ones {}",
+        "memtables {} of {}, of which frozen {}, flushed but in use by readers {}; reserved for new ones {}",
         Bytes(s.memtable_bytes),
         Bytes(s.memtable_bytes_limit),
         Bytes(s.memtable_frozen_bytes),
@@ -100,7 +100,7 @@ fn flushing(out: &mut String, s: &EngineStatistics) -> fmt::Result {
             delays.stopped_now
         )?;
     }
-    writeln!(out, "most runs of one child {}", s.child_runs_max)?;
+    writeln!(out, "max runs of one child {}", s.child_runs_max)?;
     writeln!(
         out,
         "blocks read {} ({}), written {} ({}), syncs {}",
@@ -112,7 +112,7 @@ fn flushing(out: &mut String, s: &EngineStatistics) -> fmt::Result {
     )?;
     writeln!(
         out,
-        "filter checks {}, reads saved {} %",
+        "filter checks {}, negative {} %",
         s.filter_checks,
         percent(s.filter_negatives, s.filter_checks)
     )?;

@@ -79,7 +79,11 @@ impl Payload {
     }
 
     fn malformed(path: &Path) -> StorageError {
-        StorageError::corrupt(path, 0, "the superblock's account of the tree is malformed")
+        StorageError::corrupt(
+            path,
+            0,
+            "the description of the tree in the superblock is malformed",
+        )
     }
 
     fn decode_fields(take: &mut Take<'_>) -> Result<Self, Malformed> {

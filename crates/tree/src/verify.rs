@@ -168,7 +168,7 @@ impl Check<'_> {
         clipped.ranges.push(run.range());
         match clipped.handle.description() == handle.description() {
             true => Ok(()),
-            false => Err(self.damage(offset, "two accounts of one run differ")),
+            false => Err(self.damage(offset, "two references to one run describe it differently")),
         }
     }
 

@@ -72,7 +72,7 @@ impl<'a> From<&'a EngineCore> for CheckpointContext<'a> {
                 tables: &core.tables,
                 catalogue: core.into(),
                 retain: core.into(),
-                log_bytes_max: core.options.log_bytes_max,
+                log_bytes_max: core.log.log_use().bytes_max,
             },
             counter_log: &core.counter_log,
             state: &core.maintenance,
@@ -232,7 +232,7 @@ impl CheckpointContext<'_> {
         let replayed = end.0.saturating_sub(replay_from);
         let grown = end.0.saturating_sub(state.last_end.0);
         let log = self.flush.log.log_use();
-        let bytes_max = self.options.log_bytes_max;
+        let bytes_max = log.bytes_max;
         let is_long = replayed.max(log.bytes) > bytes_max / 4 && grown > bytes_max / 32;
         (is_long || self.flush.log_stalls.is_stopped()).then_some(Scope::Due)
     }
@@ -249,7 +249,8 @@ impl CheckpointContext<'_> {
         self.flush.transactions.prune();
         let end = self.flush.log.end();
         // Memtables with log records before `keep` are flushed, so that these can be trimmed.
-        let keep = Lsn(end.0.saturating_sub(self.options.log_bytes_max / 8));
+        let bytes_max = self.flush.log.log_use().bytes_max;
+        let keep = Lsn(end.0.saturating_sub(bytes_max / 8));
         let planned = plan(&self.flush, scope, keep, &unflushed);
         drop(unflushed);
         self.flush.progress.begin(planned.len());
@@ -263,7 +264,7 @@ impl CheckpointContext<'_> {
                 failed = failed.take().or(error);
                 self.flush.progress.add_done(batch.len());
                 rest = after;
-                let worth = self.options.log_bytes_max / 32;
+                let worth = bytes_max / 32;
                 let replay_from = self.catalogue.replay_from.load(Ordering::Acquire);
                 if rest
                     .first()
@@ -309,7 +310,7 @@ impl CheckpointContext<'_> {
     fn report_trim(&self, from: TrimProgress) -> TrimProgress {
         let now = self.trim_progress();
         let log = self.flush.log.log_use();
-        let worth = self.options.log_bytes_max / 32;
+        let worth = log.bytes_max / 32;
         self.flush.log_stalls.report_trim(from, now, log, worth);
         now
     }

@@ -85,7 +85,9 @@ static void rows(teak_engine *engine, teak_table *table) {
   CHECK(teak_cursor_seek(cursor, text("k"), (teak_seek)9, &row) == TEAK_INVALID_ARGUMENT);
   teak_cursor_close(cursor);
 
-  /* Updates the primary key and a secondary key of a row, and deletes another row, with both rows locked. */
+  /* Locks a row, and tests the reads of another transaction that encounter the lock: timeout, semi-consistent read,
+     interrupt. Then changes the row's primary key and one secondary key and removes its entry in the other index, deletes
+     another locked row, and locks an absent key. */
   OK(teak_cursor_open(t, table, 0, TEAK_LOCK_EXCLUSIVE, &cursor));
   OK(teak_cursor_get(cursor, text("k3"), &row));
   teak_transaction *other = NULL;

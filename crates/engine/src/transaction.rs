@@ -67,10 +67,10 @@ pub struct EngineTransaction {
     duplicate: Duplicate,
     /// Bytes written since `admitted_to` was last cleared.
     pub(crate) unreported_bytes: u64,
-    /// The number of `unreported_bytes` at which `admitted_to` is cleared, so that the transaction
-    /// must be admitted to its tables again.
+    /// The number of `unreported_bytes` at which `admitted_to` is cleared.
     pub(crate) report_bytes: u64,
-    /// The ids of the tables to which the transaction is admitted.
+    /// The ids of the tables in which the transaction may write rows without another check for
+    /// backpressure ([`crate::maintenance::admission`]).
     pub(crate) admitted_to: SmallVec<[u64; 4]>,
     pub(crate) rows: RowCounts,
     /// Whether it has written, or tried to write, a table that is not temporary.

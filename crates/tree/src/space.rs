@@ -8,10 +8,15 @@
 //!    limit (the size that the file should have) are moved to holes before the limit. The next
 //!    checkpoint frees their old places.
 //!
-//! Moving starts when the unused bytes exceed one share of the live bytes, and stops when they are
-//! below a smaller share. Between two rounds of moves, at least the difference of the shares is
-//! written or freed. A round moves at most the bytes after the limit. So the moved bytes are a
-//! bounded share of the written and freed bytes. A file that is small enough causes no I/O.
+//! Moving starts when the unused bytes exceed a fraction of the live bytes plus a constant
+//! ([`SpaceGoal::tolerated`]). The limit leaves a smaller fraction ([`SpaceGoal::wanted`]), so a
+//! few writes do not start it again. The caller makes a checkpoint after a certain number of moved
+//! bytes, and stops as soon as the file is below the larger fraction. Before moving starts again,
+//! the file must grow or its live bytes must shrink. So the moved bytes are a bounded part of the
+//! written and freed bytes, apart from runs that cannot be moved: they are merged or flushed.
+//!
+//! A file that is small enough causes no I/O, with one exception: while the tree is written, a
+//! checkpoint is made when many freed bytes become reusable by it ([`SpaceGoal::pending`]).
 
 use crate::node::{Child, KeyRange, MissingNode, Node, NodeBlock, NodeLink};
 use crate::tree::Tree;

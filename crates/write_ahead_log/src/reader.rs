@@ -1,8 +1,8 @@
 //! Replay: reads the log back.
 //!
 //! 1. Find the newest segment that begins at or before the wanted position.
-//! 2. Settle the tail: truncate the last segment at the end of the log that step 5 finds, and sync
-//!    the rest. So a replay only visits records that a later crash cannot lose.
+//! 2. Cut off the torn tail: truncate the last segment at the end of the log that step 5 finds, and
+//!    sync the rest. So a replay only visits records that a later crash cannot lose.
 //! 3. Read batches while each is the expected one: its position continues the log, and it contains
 //!    the checksum of the previous batch.
 //! 4. A segment with a successor must reach the successor's first position,
@@ -60,7 +60,7 @@ pub(crate) struct Scanned {
 /// file durable, because the next segment must not exist without them. Data not known
 /// to be durable is written again first: after a failed sync an operating system may
 /// treat bytes as clean that exist only in its cache.
-fn settle(disk: &dyn Disk, directory: &Path, chosen: &Chosen) -> StorageResult<()> {
+fn cut_torn_tail(disk: &dyn Disk, directory: &Path, chosen: &Chosen) -> StorageResult<()> {
     let Some(last) = chosen.segments.last() else {
         return Ok(());
     };
@@ -91,8 +91,9 @@ fn settle(disk: &dyn Disk, directory: &Path, chosen: &Chosen) -> StorageResult<(
     disk.sync_directory(directory)
 }
 
-/// Settles the log of a directory and visits every record at or after `from`. With `reads_ahead`,
-/// another thread reads and decompresses. Returns `None` when the directory has no log.
+/// Cuts off the torn tail of the log in a directory, syncs the rest, and visits every record at or
+/// after `from`. With `reads_ahead`, another thread reads and decompresses. Returns `None` when the
+/// directory has no log.
 pub(crate) fn scan<E: From<StorageError>>(
     disk: &dyn Disk,
     directory: &Path,
@@ -103,7 +104,7 @@ pub(crate) fn scan<E: From<StorageError>>(
     let Some(chosen) = choose(disk, directory, options.instance, from)? else {
         return Ok(None);
     };
-    settle(disk, directory, &chosen)?;
+    cut_torn_tail(disk, directory, &chosen)?;
     let from = from.0;
     let used = chosen.segments.as_slice();
     let mut visit = |batch: Batch| visit_records(&batch, from, visit);

@@ -1,9 +1,11 @@
 //! The split of the memory budget.
 //!
 //! Memtables get two fifths of the budget, each flusher thread gets up to 4 MiB, the log gets its
-//! buffers. All other memory is measured (`memory_use`), and the page cache gets what is left.
-//! Nodes are limited to an eighth of the budget, and locks to an eighth, or to a configured size.
-//! All sorts together get a quarter, but each one at least 1 MiB.
+//! buffers. All other memory is measured (`memory_use`), and the page cache gets what is left, but
+//! at least a sixteenth. Nodes and locks are limited to an eighth of the budget each, or to a
+//! configured size. All sorts together get a quarter, and each one at most an eighth and 256 MiB. A
+//! sort that finds less than 1 MiB of the quarter left still gets 1 MiB, or an eighth of the budget
+//! if that is less.
 
 use super::memory_use::MemoryUse;
 use super::pacer::Pacer;
@@ -146,9 +148,9 @@ impl Budget {
         bytes.max(self.total() / PAGE_CACHE_SHARE_MIN)
     }
 
-    /// Takes memory for a sort: at most an eighth of the budget, `SORT_BYTES_MAX`, and
-    /// what other sorts have left of a quarter of the budget; but at least
-    /// `SORT_BYTES_MIN`. Returns the number of bytes, for [`Budget::end_sort`].
+    /// Takes memory for a sort: what other sorts have left of a quarter of the budget, or
+    /// `SORT_BYTES_MIN` if that is more; but at most an eighth of the budget and `SORT_BYTES_MAX`.
+    /// Returns the number of bytes, for [`Budget::end_sort`].
     pub(crate) fn begin_sort(&self) -> u64 {
         let wanted = (self.total() / 8).min(SORT_BYTES_MAX);
         let mut granted = 0;

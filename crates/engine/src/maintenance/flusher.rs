@@ -32,7 +32,7 @@ use teak_transactions::TransactionSystem;
 use teak_tree::{FlushJob, FlushReport, JobKind, MemtableMemory, PageCache};
 use teak_write_ahead_log::WriteAheadLog;
 
-/// Maximum wait for another thread's job before the next look for work.
+/// Maximum time for which a thread waits for jobs of other threads before it looks for a job again.
 const POLL_PERIOD: Duration = Duration::from_millis(500);
 
 /// The parts of an engine that flushing needs.

@@ -6,9 +6,14 @@ use crate::simulation::Simulation;
 use crate::swarm::DIRECTORY;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use teak_disk::Disk;
 use teak_engine::{Engine, EngineResult, IndexNumber, Isolation, ReadMode, TableHandle};
 use teak_model::{Contents, Key, TableContents, TableId, Value};
+use teak_tree::is_empty_index_file;
+
+/// The directory of the files that belong to no table.
+const ORPHANS: &str = "#teak_orphans";
 
 /// The contents of the engine, by table name.
 type Found = BTreeMap<String, TableContents>;
@@ -85,9 +90,35 @@ impl Simulation {
             ))
             .into());
         }
-        let moved = self.engine()?.statistics().orphan_files;
-        if moved > 0 {
-            return Err(Bug(format!("{moved} files belong to no table")).into());
+        self.check_orphans()
+    }
+
+    /// Checks that recovery moved no file with entries to `#teak_orphans`. It moves an empty one if
+    /// it cannot read it.
+    fn check_orphans(&self) -> Result<(), CheckError> {
+        if crate::faults::power_is_off(&self.disk) {
+            return Ok(());
+        }
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let mut directories = vec![Path::new(DIRECTORY).join(ORPHANS)];
+        let mut count = 0;
+        while let Some(directory) = directories.pop() {
+            for path in self.disk.list(&directory).unwrap_or_default() {
+                if !is_index_file(&path) {
+                    directories.push(path);
+                    continue;
+                }
+                count += 1;
+                if !is_empty_index_file(&disk, &path).unwrap_or(false) {
+                    let text = format!("{} has entries but belongs to no table", path.display());
+                    return Err(Bug(text).into());
+                }
+            }
+        }
+        let counted = self.engine()?.statistics().orphan_files;
+        if counted != count {
+            let text = format!("{count} files belong to no table, but {counted} are counted");
+            return Err(Bug(text).into());
         }
         Ok(())
     }

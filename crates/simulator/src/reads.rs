@@ -253,7 +253,7 @@ impl Simulation {
             return Ok(Flow::On);
         }
         let taken = session.transaction.take_snapshot();
-        taken.map_err(|error| error.to_string())?;
+        taken.map_err(|error| Bug(format!("taking a snapshot: {error}")))?;
         if self.model.is_too_old(session.model, table, index) != TooOld::No {
             return Ok(Flow::On);
         }
@@ -269,7 +269,11 @@ impl Simulation {
         let cursor = session
             .transaction
             .cursor(handle, IndexNumber(number), ReadMode::Snapshot);
-        let cursor = cursor.map_err(|error| error.to_string())?;
+        let cursor = match cursor {
+            Ok(cursor) => cursor,
+            // The files are opened now if the table was idle.
+            Err(error) => return self.fault("opening a cursor", &error),
+        };
         session.held.push(HeldCursor {
             cursor,
             expected,

@@ -190,7 +190,7 @@ impl Simulation {
         };
         let mark = self.model.savepoint(session.model);
         let saved = session.transaction.savepoint();
-        let saved = saved.map_err(|error| error.to_string())?;
+        let saved = saved.map_err(|error| Bug(format!("setting a savepoint: {error}")))?;
         session.savepoints.push((saved, mark));
         self.note(|| format!("  savepoint {saved} of {session_index}"));
         Ok(Flow::On)
@@ -214,7 +214,7 @@ impl Simulation {
         session.savepoints.truncate(which + 1);
         if let Some((saved, mark)) = session.savepoints.last().copied() {
             let rolled = session.transaction.rollback_to_savepoint(saved);
-            rolled.map_err(|error| error.to_string())?;
+            rolled.map_err(|error| Bug(format!("rolling back to a savepoint: {error}")))?;
             self.model.rollback_to(session.model, mark);
             self.note(|| format!("  rollback of {session_index} to savepoint {saved}"));
         }
@@ -227,7 +227,7 @@ impl Simulation {
         };
         if let Some(session) = self.sessions.get_mut(session_index) {
             let begun = session.transaction.begin_statement();
-            begun.map_err(|error| error.to_string())?;
+            begun.map_err(|error| Bug(format!("beginning a statement: {error}")))?;
             self.model.statement(session.model);
             if !session.repeatable {
                 session.held.clear();

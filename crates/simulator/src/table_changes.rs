@@ -60,7 +60,7 @@ impl Simulation {
 
     fn has_table(&self, name: &str) -> Checked<bool> {
         let exists = self.engine()?.table_exists(name);
-        exists.map_err(|error| Bug(error.to_string()))
+        exists.map_err(|error| Bug(format!("looking for a table: {error}")))
     }
 
     pub(crate) fn create_table(&mut self) -> Checked {
@@ -227,8 +227,9 @@ impl Simulation {
             return Ok(Flow::On);
         };
         let moved = handle.advance_counter(0, value);
-        moved.map_err(|error| Bug(error.to_string()))?;
-        let found = handle.counter(0).map_err(|error| Bug(error.to_string()))?;
+        moved.map_err(|error| Bug(format!("raising a counter: {error}")))?;
+        let found = handle.counter(0);
+        let found = found.map_err(|error| Bug(format!("reading a counter: {error}")))?;
         self.counters.advance(table, 0, value);
         self.note(|| format!("  counter of {table:?} to {value}"));
         if found != value {

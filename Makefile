@@ -57,9 +57,11 @@ build: setup ## build the plugin, build/ha_teak.so
 plugin: $(PLUGIN)
 
 # Cargo optimises across crates at link time only if no Rust library is among the crate types.
+CORE_TYPES ?= staticlib
+
 core:
 	@printf -- '-- building the core (cargo, release)\n'
-	@cargo rustc --quiet --release -p teak-c-api $(CORE_FEATURES) --lib --crate-type staticlib
+	@cargo rustc --quiet --release -p teak-c-api $(CORE_FEATURES) --lib --crate-type $(CORE_TYPES)
 
 $(CORE): core ;
 
@@ -88,7 +90,7 @@ $(PLUGIN): $(PLUGIN_OBJECTS) $(CORE) plugin/ha_teak.map
 PREFIX ?= /usr/local
 
 install: ## install the C library: headers, libteak.so, libteak.a, teak.pc (PREFIX=, DESTDIR=)
-	@$(MAKE) --no-print-directory core CORE_FEATURES=
+	@$(MAKE) --no-print-directory core CORE_FEATURES= CORE_TYPES=staticlib,cdylib
 	@printf -- '-- installing into %s\n' $(DESTDIR)$(PREFIX)
 	@crates/c_api/install.sh $(TARGET_DIR)/release $(PREFIX) $(DESTDIR)
 

@@ -120,8 +120,12 @@ impl Setup {
 }
 
 fn put(engine: &Engine, table: &TableHandle, key: &str) -> EngineResult<()> {
+    put_value(engine, table, key, 400)
+}
+
+fn put_value(engine: &Engine, table: &TableHandle, key: &str, bytes: usize) -> EngineResult<()> {
     let mut transaction = begin(engine);
-    insert(&mut transaction, table, key, &"v".repeat(400))?;
+    insert(&mut transaction, table, key, &"v".repeat(bytes))?;
     transaction.commit()
 }
 
@@ -353,14 +357,14 @@ fn a_failure_of_the_retained_file_keeps_the_log() {
     }
 }
 
-/// Fills the file system of the table until the table is read-only. Returns the
-/// number of rows.
-fn fill_up(setup: &Setup) -> usize {
+/// Fills the file system of the table, and writes rows with values of `bytes` bytes until the table
+/// is read-only. Returns the number of rows.
+fn fill_up(setup: &Setup, bytes: usize) -> usize {
     let table = setup.table();
     setup.gates.fill_up(FILES);
     let mut count = 0;
     loop {
-        match put(&setup.engine, &table, &format!("{count:05}")) {
+        match put_value(&setup.engine, &table, &format!("{count:05}"), bytes) {
             Ok(()) => count += 1,
             refused => {
                 assert!(is_read_only(refused));
@@ -380,7 +384,8 @@ fn large_cache() -> EngineOptions {
 #[test]
 fn a_table_on_a_full_file_system_recovers_by_itself() {
     let setup = Setup::new(large_cache());
-    let count = fill_up(&setup);
+    // Each checkpoint freezes a memtable of one row, which needs more memory than its entries.
+    let count = fill_up(&setup, 400);
     setup.write_elsewhere();
     assert_eq!(setup.keys(), numbered(count));
     assert!(is_read_only(put(&setup.engine, &setup.table(), "x")));
@@ -418,7 +423,7 @@ fn threads_make_a_table_writable_again() {
     options.background_threads = 2;
     options.checkpoint_period = Duration::from_millis(100);
     let setup = Setup::new(options);
-    let count = fill_up(&setup);
+    let count = fill_up(&setup, 4000);
     setup.write_elsewhere();
     setup.gates.open_gate(FILES);
     while is_read_only(put(&setup.engine, &setup.table(), "x")) {

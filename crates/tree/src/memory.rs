@@ -290,6 +290,11 @@ impl Charge {
         }
     }
 
+    /// The bytes in the sums.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.charged.lock().bytes
+    }
+
     /// The sums that the charge belongs to.
     pub(crate) fn memory(&self) -> &MemtableMemory {
         &self.account.memory

@@ -183,6 +183,11 @@ impl Memtable {
         self.tree.charge().enter(phase);
     }
 
+    /// Bytes of this memtable in [`MemtableMemory`](crate::MemtableMemory).
+    pub(crate) fn charged_bytes(&self) -> u64 {
+        self.tree.charge().bytes()
+    }
+
     /// Memory used, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {

@@ -164,6 +164,15 @@ impl Tree {
         bytes.sum()
     }
 
+    /// Bytes of these memtables in [`MemtableMemory`](crate::MemtableMemory). More than
+    /// [`Tree::frozen_bytes`], because memory is counted there in larger units.
+    #[must_use]
+    pub fn frozen_charged_bytes(&self) -> u64 {
+        let version = self.version.load();
+        let frozen = version.frozen.iter();
+        frozen.map(|slot| slot.memtable.charged_bytes()).sum()
+    }
+
     /// Number of frozen memtables that have not been flushed.
     #[must_use]
     pub fn frozen_memtables(&self) -> usize {

@@ -227,7 +227,7 @@ impl FlushContext<'_> {
     pub(super) fn note_unflushable(&self) {
         let indexes = self.written.live();
         let failing = indexes.filter(|index| index.attempts(WorkKind::Memtables).is_failing());
-        let bytes = failing.map(|index| index.tree.frozen_bytes()).sum();
+        let bytes = failing.map(|index| index.tree.frozen_charged_bytes()).sum();
         self.budget.set_unflushable(bytes);
     }
 

@@ -77,7 +77,7 @@ fn open_files(
     core.signals.note_opened();
     let indexes = table.open_indexes().ok_or_else(dropped)?;
     for index in indexes.iter() {
-        if index.tree.pending_work_bytes() > 0 {
+        if index.tree.backlog().has_work() {
             core.written.register(index);
             FlushContext::from(core).note_change(index);
         }

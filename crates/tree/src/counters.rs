@@ -13,6 +13,8 @@ pub(crate) struct TreeCounters {
     pub(crate) entries_merged: AtomicU64,
     pub(crate) raw_bytes_flushed: AtomicU64,
     pub(crate) raw_bytes_written: AtomicU64,
+    /// The part of `raw_bytes_written` that jobs wrote although they were not due.
+    pub(crate) raw_bytes_optional: AtomicU64,
     pub(crate) stored_bytes_written: AtomicU64,
     pub(crate) checkpoints: AtomicU64,
 }
@@ -35,5 +37,11 @@ impl TreeCounters {
         add(&self.entries_merged, report.entries_read);
         add(&self.raw_bytes_written, report.raw_bytes_written);
         add(&self.stored_bytes_written, report.stored_bytes_written);
+    }
+
+    /// Counts a job that was not due, in addition to [`TreeCounters::count`].
+    pub(crate) fn count_optional(&self, report: &FlushReport) {
+        self.raw_bytes_optional
+            .fetch_add(report.raw_bytes_written, Ordering::Relaxed);
     }
 }

@@ -30,7 +30,7 @@ pub(crate) use key_range::{Key, KeyRange, separator};
 pub(crate) use path::LeafPath;
 pub(crate) use reader::NodeReader;
 pub(crate) use run_ref::{RunForm, RunHandle, RunId, RunRef};
-pub(crate) use summary::{LeafShape, Summary, run_load};
+pub(crate) use summary::{LeafShape, Summary, WATERMARK_MIN, run_load};
 pub(crate) use totals::{EndOfData, NodeTotals};
 
 use crate::TreeOptions;
@@ -41,6 +41,7 @@ use block::BlockState;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use teak_base::WriteId;
 
 /// The number of upper runs of a child, relative to the number at which a job is due, from which on
 /// due flushes from the level above wait.
@@ -69,8 +70,11 @@ pub(crate) struct Child {
     pub(crate) runs: Vec<RunRef>,
     /// The link to the node below an inner child; `None` for a leaf.
     pub(crate) below: Option<Arc<NodeLink>>,
-    /// Urgency of a job on the child itself. The job is due at 1.0 and above.
+    /// Urgency of a job on the child itself, apart from garbage. The job is due at 1.0 and above.
     pub(crate) own_due: f64,
+    /// The settled watermark from which on a job on the child itself is due because of garbage. At
+    /// least [`WATERMARK_MIN`]. `None` if the child has little garbage.
+    pub(crate) garbage_due_at: Option<WriteId>,
     pub(crate) summary: Summary,
 }
 
@@ -82,25 +86,34 @@ impl Child {
         options: &TreeOptions,
     ) -> Arc<Self> {
         let summary_below = below.as_deref().map(NodeLink::summary);
-        let own_due = summary::own_due(&runs, summary_below, options);
-        Self::with_due(id, runs, below, own_due)
+        let own_due = summary::own_due(&runs, below.is_none(), options);
+        let garbage_due_at = summary::garbage_due_at(&runs, summary_below, options);
+        Self::with_due(id, runs, below, own_due, garbage_due_at)
     }
 
-    /// A child whose urgency is known.
+    /// A child of which is known when jobs on it are due.
     pub(crate) fn with_due(
         id: ChildId,
         runs: Vec<RunRef>,
         below: Option<Arc<NodeLink>>,
         own_due: f64,
+        garbage_due_at: Option<WriteId>,
     ) -> Arc<Self> {
-        let summary = Summary::of_child(&runs, below.as_deref().map(NodeLink::summary), own_due);
+        let summary_below = below.as_deref().map(NodeLink::summary);
+        let summary = Summary::of_child(&runs, summary_below, own_due, garbage_due_at);
         Arc::new(Self {
             id,
             runs,
             below,
             own_due,
+            garbage_due_at,
             summary,
         })
+    }
+
+    /// Whether a job on the child itself is due because of garbage, at this settled watermark.
+    pub(crate) fn is_garbage_due(&self, settled_below: WriteId) -> bool {
+        self.garbage_due_at.is_some_and(|at| at <= settled_below)
     }
 
     pub(crate) fn is_leaf(&self) -> bool {

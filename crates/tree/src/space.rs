@@ -211,7 +211,13 @@ impl Copies {
             children.push(match copy {
                 Some(below) => {
                     let (runs, link) = (child.runs.clone(), NodeLink::to_node(&below));
-                    Child::with_due(child.id, runs, Some(link), child.own_due)
+                    Child::with_due(
+                        child.id,
+                        runs,
+                        Some(link),
+                        child.own_due,
+                        child.garbage_due_at,
+                    )
                 }
                 None => Arc::clone(child),
             });

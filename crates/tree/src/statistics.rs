@@ -1,8 +1,10 @@
 //! Counts and sizes of a tree.
 
+use crate::node::LeafPath;
 use crate::tree::Tree;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use teak_base::StorageResult;
 
 /// Shape, sizes and counts of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,5 +126,17 @@ impl Tree {
             stored_bytes_written: count(&counters.stored_bytes_written),
             checkpoints: count(&counters.checkpoints),
         }
+    }
+
+    /// The number of runs that may have a key, by their key ranges. A lookup reads the filter of
+    /// each until it finds the key.
+    ///
+    /// # Errors
+    /// Errors of reading nodes.
+    pub fn runs_with_key(&self, key: &[u8]) -> StorageResult<u64> {
+        let version = self.load_version();
+        let path = LeafPath::to_key(&version.root, key, &self.nodes)?;
+        let runs = path.runs.iter().filter(|run| run.may_contain(key));
+        Ok(runs.count() as u64)
     }
 }

@@ -14,7 +14,7 @@ use crate::counters::TreeCounters;
 use crate::install_state::InstallState;
 use crate::lost_part::{LostKind, LostPart, is_loss};
 use crate::memory::TreeAccount;
-use crate::node::{Key, Node, NodeReader};
+use crate::node::{Key, Node, NodeReader, WATERMARK_MIN};
 use crate::payload::Payload;
 use crate::shared_runs::SharedRuns;
 use crate::version::{MemtableSlot, TreeVersion};
@@ -43,6 +43,8 @@ pub struct Tree {
     /// Keys without a visible value that cursors have passed since [`Tree::next_reader_job`] last
     /// took a request (see `flush::readers`).
     pub(crate) passed_keys: AtomicU64,
+    /// The settled watermark (see [`Tree::note_settled`]).
+    pub(crate) settled_below: AtomicU64,
     /// A key near which cursors have passed many such keys.
     pub(crate) slow_read: Mutex<Option<Key>>,
     pub(crate) account: Arc<TreeAccount>,
@@ -53,6 +55,8 @@ pub struct Tree {
     pub(crate) install: Mutex<InstallState>,
     pub(crate) nodes: NodeReader,
     pub(crate) counters: TreeCounters,
+    /// The size of the upper runs when the tree was opened.
+    pub(crate) upper_bytes_opened: u64,
     /// Whether the tree was opened with [`Tree::open_damaged`].
     is_for_salvage: bool,
     /// The superblock and the root, if they were skipped.
@@ -189,6 +193,7 @@ impl Tree {
         }
         let account = TreeAccount::new(cache.memtables(), file.file_id());
         let active = MemtableSlot::new(&account);
+        let upper_bytes_opened = root.summary.upper_bytes;
         let version = TreeVersion {
             active: Arc::clone(&active),
             frozen: Vec::new(),
@@ -206,12 +211,14 @@ impl Tree {
             version: ArcSwap::from_pointee(version),
             generation: AtomicU64::new(0),
             passed_keys: AtomicU64::new(0),
+            settled_below: AtomicU64::new(WATERMARK_MIN.0),
             slow_read: Mutex::new(None),
             account,
             freeing: RwLock::new(()),
             install: Mutex::new(install),
             nodes,
             counters: TreeCounters::default(),
+            upper_bytes_opened,
             is_for_salvage,
             lost,
         }))

@@ -147,6 +147,111 @@ fn deletes_that_a_snapshot_needs_do_not_make_a_leaf_due_again() {
     assert_eq!(subject.tree.statistics().deletes, 0);
 }
 
+/// While a snapshot needs deleted entries, planning does not merge leaves because of the deletes.
+/// When it has ended, the entries are dropped, even if the tree is never idle.
+#[test]
+fn entries_that_a_snapshot_needed_are_dropped_when_it_has_ended() {
+    const ROWS: u64 = 40_000;
+    let subject = subject();
+    for row in 0..ROWS {
+        write(&subject, 1, Operation::Put, &key(row, 0));
+    }
+    flush(&subject, &newest());
+    let old = Snapshots(vec![CommitSequence(1), CommitSequence(1 << 40)]);
+    let before = subject.tree.statistics();
+    for row in (0..ROWS).filter(|row| row % 3 > 0) {
+        write(&subject, 2, Operation::Delete, &key(row, 0));
+        if row % 500 == 1 {
+            flush(&subject, &old);
+        }
+    }
+    flush(&subject, &old);
+    let written = written_since(&subject, &before);
+    println!("{written:.1} bytes written per byte");
+    // Leaves are merged when their pending deletes are large, but not when they are many.
+    assert!(written < 6.0, "{written:.1}");
+    // The deletes are in bottom runs, above the entries that they hide.
+    subject.tree.settle(&old).unwrap();
+    let statistics = subject.tree.statistics();
+    assert_eq!(statistics.entries, ROWS + ROWS / 3 * 2);
+    assert!(subject.tree.next_job().unwrap().is_none());
+    // Writers are not slowed because of them.
+    let backlog = subject.tree.backlog();
+    assert_eq!(backlog.due_bytes, 0);
+    assert_eq!(backlog.garbage_due_at, Some(WriteId(3)));
+    subject.tree.note_settled(WriteId(2));
+    assert!(subject.tree.next_job().unwrap().is_none());
+    subject.tree.note_settled(WriteId(3));
+    while let Some(job) = subject.tree.next_job().unwrap() {
+        job.run(&newest()).unwrap();
+    }
+    assert_eq!(subject.tree.statistics().entries, ROWS.div_ceil(3));
+    assert!(!subject.tree.backlog().has_work());
+    subject.tree.verify(&mut |_| true).unwrap();
+}
+
+/// Idle compaction after every few writes would rewrite all leaves again and again.
+#[test]
+fn jobs_that_are_not_due_write_a_bounded_multiple_of_the_flushed_bytes() {
+    const ROWS: u64 = 60_000;
+    let subject = subject();
+    for row in 0..ROWS {
+        write(&subject, 1, Operation::Put, &key(row, 0));
+    }
+    flush(&subject, &newest());
+    let before = subject.tree.statistics();
+    let mut random = Random(3);
+    let mut idle_jobs = 0;
+    for _ in 0..200 {
+        for _ in 0..20 {
+            write(&subject, 1, Operation::Put, &key(random.next() % ROWS, 1));
+        }
+        flush(&subject, &newest());
+        while subject.tree.affords_optional_jobs()
+            && let Some(job) = subject.tree.next_idle_job(&newest()).unwrap()
+        {
+            job.run(&newest()).unwrap();
+            idle_jobs += 1;
+        }
+    }
+    let after = subject.tree.statistics();
+    let written = after.raw_bytes_written - before.raw_bytes_written;
+    assert!(idle_jobs > 5, "{idle_jobs}");
+    // 8 leaves and 8 times the flushed bytes, which include the loaded rows; what is due; and the
+    // last job.
+    let bound = 8 * (256 << 10) + 8 * after.raw_bytes_flushed + (4 << 20);
+    assert!(written < bound, "{written}, not below {bound}");
+    assert!(!subject.tree.affords_optional_jobs());
+}
+
+/// The merge of a leaf rewrites only the bottom runs between the first and the last pending key.
+#[test]
+fn bottom_runs_without_pending_entries_are_not_rewritten() {
+    let subject = subject();
+    for row in 0..6000 {
+        write(&subject, 1, Operation::Put, &key(row, 0));
+        // Each part becomes a bottom run.
+        if row % 1000 == 999 {
+            flush(&subject, &newest());
+        }
+    }
+    let before = subject.tree.statistics();
+    assert_eq!((before.leaves, before.runs), (1, 6));
+    for row in 5200..5300 {
+        write(&subject, 2, Operation::Put, &key(row, 0));
+    }
+    write(&subject, 2, Operation::Delete, &key(5999, 0));
+    subject.tree.freeze(|| Lsn(0));
+    subject.tree.settle(&newest()).unwrap();
+    let after = subject.tree.statistics();
+    assert_eq!(
+        after.entries_merged - before.entries_merged,
+        101 + 101 + 1000
+    );
+    assert_eq!((after.entries, after.runs), (5999, 6));
+    subject.tree.verify(&mut |_| true).unwrap();
+}
+
 /// Sees all writes, and counts the calls.
 struct Counting<'a>(&'a AtomicU64);
 

@@ -10,12 +10,13 @@
 
 mod common;
 
+use common::committed::{Snapshots, newest};
 use common::settled::{SETTLED, SeesAll, count, settle};
 use common::{Random, Subject};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use teak_base::{Lsn, Operation, WriteId};
+use teak_base::{CommitSequence, Lsn, Operation, WriteId};
 use teak_disk::{Disk, DiskFile, MemoryDisk};
 use teak_testing::{FaultDisk, GateDisk};
 use teak_tree::{NodeStatistics, SalvageCursor, TreeOptions, Visibility};
@@ -254,7 +255,7 @@ fn old_versions_are_read_after_their_nodes_were_evicted_and_replaced() {
         subject.limit_nodes(0);
         let mut rows = Rows::new();
         let mut readers: Vec<(SalvageCursor<SeesUpTo>, Rows)> = Vec::new();
-        for id in 1..120 {
+        for id in 1..150 {
             for _ in 0..40 {
                 let number = random.below(1500) as u64;
                 let value = format!("value {number} of write {id}").into_bytes();
@@ -363,4 +364,45 @@ fn nodes_are_retained_although_others_exceed_the_share() {
         subject.tree.get(&key(number % 10), &SeesAll).unwrap();
     }
     assert_eq!(nodes(&subject).reads, before);
+}
+
+/// Planning finds in the links that a snapshot still needs the garbage of all leaves. When it has
+/// ended, only the nodes on the path to the chosen leaf are read.
+#[test]
+fn planning_reads_no_node_for_garbage_that_a_snapshot_needs() {
+    const ROWS: u64 = 10_000;
+    let mut subject = wide_tree(Arc::new(MemoryDisk::new()), ROWS);
+    let old = Snapshots(vec![CommitSequence(1), CommitSequence(1 << 40)]);
+    for number in (0..ROWS).step_by(2) {
+        let guard = subject.tree.write_guard();
+        guard.insert(WriteId(2), Operation::Delete, &key(number), b"");
+    }
+    subject.tree.freeze(|| Lsn(0));
+    subject.tree.settle(&old).unwrap();
+    subject.checkpoint().unwrap();
+    for is_opened_again in [false, true] {
+        if is_opened_again {
+            subject.open_again();
+        }
+        subject.limit_nodes(0);
+        assert_eq!(nodes(&subject).loaded, 1);
+        let before = nodes(&subject).reads;
+        assert!(subject.tree.next_job().unwrap().is_none());
+        subject.tree.note_settled(WriteId(2));
+        assert!(subject.tree.next_job().unwrap().is_none());
+        assert_eq!(nodes(&subject).reads, before);
+        subject.tree.note_settled(WriteId(3));
+        assert!(subject.tree.next_job().unwrap().is_some());
+        let height = subject.tree.statistics().height;
+        let reads = nodes(&subject).reads - before;
+        assert!(
+            height > 2 && reads < height,
+            "{reads} reads, height {height}"
+        );
+    }
+    while let Some(job) = subject.tree.next_job().unwrap() {
+        job.run(&newest()).unwrap();
+    }
+    assert_eq!(subject.tree.statistics().entries, ROWS / 2);
+    subject.tree.verify(&mut |_| true).unwrap();
 }

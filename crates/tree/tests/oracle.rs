@@ -112,6 +112,7 @@ impl Run {
     fn claim_or_run(&mut self) {
         if self.jobs.len() < 3 && self.random.one_in(2) {
             let tree = &self.subject.tree;
+            tree.note_settled(self.model.settled_below());
             let job = match self.random.below(9) {
                 0..2 => tree.next_idle_job(&self.model.horizon()).unwrap(),
                 2 => tree

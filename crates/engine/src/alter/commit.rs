@@ -220,7 +220,7 @@ impl Alteration {
         }
         for (entry, index) in outcome.entries.iter().zip(&outcome.indexes) {
             adopt_options(&index.tree, entry);
-            if index.tree.pending_work_bytes() > 0 {
+            if index.tree.backlog().has_work() {
                 core.written.register(index);
                 FlushContext::from(core).note_change(index);
             }

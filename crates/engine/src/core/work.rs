@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
-use teak_base::{FileId, StorageError};
+use teak_base::{FileId, StorageError, WriteId};
 
 /// Indexes whose writers are delayed rank above all others.
 const RANK_DELAYED: u64 = 1 << 60;
@@ -35,6 +35,8 @@ struct Entry {
     mergeable: u64,
     /// The due bytes, or more where writers are delayed.
     rank: u64,
+    /// The settled watermark from which on merges are due because of garbage.
+    garbage_due_at: Option<WriteId>,
     /// When flushes that failed may be tried again; `merge_at` is the same for merges.
     flush_at: Option<Instant>,
     merge_at: Option<Instant>,
@@ -45,6 +47,10 @@ struct Lists {
     entries: HashMap<FileId, Entry>,
     frozen: BTreeSet<Place>,
     due: BTreeSet<Place>,
+    /// Indexes with garbage that snapshots still need, by the settled watermark from which on merges
+    /// are due because of it. They are in `due` too if other merges are due.
+    garbage: BTreeSet<(WriteId, FileId)>,
+    settled_below: WriteId,
     /// Indexes with work that failed, by the time of the next attempt. Until then
     /// they are not in the list of the kind of work that failed.
     retries: BTreeSet<(Instant, FileId)>,
@@ -57,6 +63,9 @@ impl Lists {
         let entry = self.entries.remove(&file)?;
         self.frozen.remove(&(entry.frozen, file));
         self.due.remove(&(entry.rank, file));
+        if let Some(due_at) = entry.garbage_due_at {
+            self.garbage.remove(&(due_at, file));
+        }
         for retry_at in [entry.flush_at, entry.merge_at].into_iter().flatten() {
             self.retries.remove(&(retry_at, file));
         }
@@ -68,14 +77,35 @@ impl Lists {
             None if entry.frozen > 0 => self.frozen.insert((entry.frozen, file)),
             _ => false,
         };
+        let mut is_due = entry.due > 0;
+        match entry.garbage_due_at {
+            Some(due_at) if due_at > self.settled_below => {
+                self.garbage.insert((due_at, file));
+            }
+            Some(_) => is_due = true,
+            None => {}
+        }
         match entry.merge_at {
-            None if entry.due > 0 => self.due.insert((entry.rank, file)),
+            None if is_due => self.due.insert((entry.rank, file)),
             _ => false,
         };
         for retry_at in [entry.flush_at, entry.merge_at].into_iter().flatten() {
             self.retries.insert((retry_at, file));
         }
         self.entries.insert(file, entry);
+    }
+
+    /// Moves indexes whose garbage can be dropped to those with due merges.
+    fn note_settled(&mut self, below: WriteId) {
+        self.settled_below = self.settled_below.max(below);
+        while let Some((due_at, file)) = self.garbage.first().copied()
+            && due_at <= self.settled_below
+        {
+            self.garbage.pop_first();
+            if let Some(entry) = self.remove(file) {
+                self.insert(file, entry);
+            }
+        }
     }
 }
 
@@ -99,7 +129,8 @@ impl WorkQueue {
             self.subtract(&before);
         }
         // Read under the lock, so that a concurrent update cannot store older values later.
-        let due = index.tree.pending_work_bytes();
+        let backlog = index.tree.backlog();
+        let due = backlog.due_bytes;
         let merge_at = index.attempts(WorkKind::Runs).retry_at();
         let entry = Entry {
             index: Arc::downgrade(index),
@@ -107,10 +138,11 @@ impl WorkQueue {
             due,
             mergeable: if merge_at.is_none() { due } else { 0 },
             rank: rank(due, index.load.pressure()),
+            garbage_due_at: backlog.garbage_due_at,
             flush_at: index.attempts(WorkKind::Memtables).retry_at(),
             merge_at,
         };
-        if !index.is_dropped() && (entry.frozen > 0 || entry.due > 0) {
+        if !index.is_dropped() && (entry.frozen > 0 || backlog.has_work()) {
             self.mergeable_bytes
                 .fetch_add(entry.mergeable, Ordering::Relaxed);
             lists.insert(file, entry);
@@ -123,14 +155,16 @@ impl WorkQueue {
     }
 
     /// The most urgent index of those that rank below a place, or of all if
-    /// `below` is `None`.
+    /// `below` is `None`. `settled_below` is the settled watermark.
     pub(crate) fn next(
         &self,
         kind: WorkKind,
         below: Option<Place>,
         now: Instant,
+        settled_below: WriteId,
     ) -> Option<(Place, Arc<Index>)> {
         let mut lists = self.lists.lock();
+        lists.note_settled(settled_below);
         self.requeue_due_retries(&mut lists, now);
         let mut below = below;
         loop {

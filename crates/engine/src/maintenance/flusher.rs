@@ -167,10 +167,12 @@ impl FlushContext<'_> {
     /// Claims a job of the most urgent index that has one.
     fn claim(&self, kind: WorkKind) -> Option<(Arc<Index>, FlushJob)> {
         let now = Instant::now();
+        let settled = self.transactions.ids().settled_below();
         let mut below = None;
         // If all jobs of an index are claimed, the next index is tried.
-        while let Some((place, index)) = self.work.next(kind, below, now) {
+        while let Some((place, index)) = self.work.next(kind, below, now, settled) {
             let is_possible = !index.is_dropped() && index.attempts(kind).may_try(now);
+            index.tree.note_settled(settled);
             let job = match kind {
                 _ if !is_possible => None,
                 WorkKind::Memtables => self.claim_any(&index, now),

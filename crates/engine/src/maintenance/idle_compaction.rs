@@ -71,7 +71,7 @@ impl IdleCompaction {
                 self.finished = Some(oldest);
                 return None;
             };
-            if index.may_try(now) {
+            if index.may_try(now) && index.tree.affords_optional_jobs() {
                 if index.tree.memtable_is_large_part() {
                     context.freeze(&index);
                 }

@@ -29,7 +29,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use teak_base::{WriteId, WriteIdRange};
-use teak_tree::JobKind;
+use teak_tree::{FlushJob, JobKind};
 
 /// Tables that one pass examines.
 const EXAMINED_MAX: usize = 512;
@@ -49,18 +49,22 @@ struct Limits {
     frozen: usize,
     /// Time after which the pass ends with its next merge, or its next failed job.
     merging: Duration,
+    /// Whether indexes are merged for which [`teak_tree::Tree::affords_optional_jobs`] is false.
+    merges_all: bool,
 }
 
 const NORMAL_LIMITS: Limits = Limits {
     opened: 1,
     frozen: 4,
     merging: Duration::ZERO,
+    merges_all: false,
 };
 
 const URGENT_LIMITS: Limits = Limits {
     opened: 16,
     frozen: 64,
     merging: Duration::from_millis(250),
+    merges_all: true,
 };
 
 /// The parts of an engine that settling needs.
@@ -249,7 +253,9 @@ impl Settling<'_> {
             let may_try = index.may_try(Instant::now());
             let find = || index.tree.next_settling_job(&horizon, state.goal);
             let job = may_try.then(|| self.flush.found(&index, find()));
-            let Some(job) = job.flatten() else {
+            let may_merge = limits.merges_all || index.tree.affords_optional_jobs();
+            let is_affordable = |job: &FlushJob| may_merge || job.kind() == JobKind::Mark;
+            let Some(job) = job.flatten().filter(is_affordable) else {
                 self.end_index(state, &index, limits);
                 state.indexes.pop();
                 continue;

@@ -21,6 +21,13 @@ impl Target {
     pub(super) fn merge_bytes(&self) -> u64 {
         self.runs.iter().map(RunRef::merge_bytes).sum()
     }
+
+    /// The number of entries. Estimated if runs are clipped.
+    pub(super) fn entries(&self) -> u64 {
+        let runs = self.runs.iter();
+        runs.map(|run| run.share(run.handle.description().entries()))
+            .sum()
+    }
 }
 
 /// The input of a running job.

@@ -48,6 +48,7 @@ pub struct FlushJob {
     claim: Claim,
     version: Arc<TreeVersion>,
     work: Work,
+    is_optional: bool,
 }
 
 impl FlushJob {
@@ -56,7 +57,15 @@ impl FlushJob {
             claim,
             version,
             work,
+            is_optional: false,
         }
+    }
+
+    /// Marks a job that is not due, so that what such jobs write is bounded (see
+    /// [`Tree::affords_optional_jobs`]).
+    pub(super) fn optional(mut self) -> Self {
+        self.is_optional = self.kind() != JobKind::Memtable;
+        self
     }
 
     /// The kind of the job.
@@ -96,6 +105,9 @@ impl FlushJob {
             (None, Work::Relocate(target, limit)) => relocate::run(&run, target, *limit),
         }?;
         tree.counters.count(self.kind(), &report);
+        if self.is_optional {
+            tree.counters.count_optional(&report);
+        }
         Ok(report)
     }
 }

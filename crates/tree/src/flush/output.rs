@@ -88,6 +88,17 @@ impl<'a> RunOutput<'a> {
         }
     }
 
+    /// Changes the target size of the current run and those after it.
+    pub(super) fn set_cut_bytes(&mut self, cut_bytes: u64) {
+        self.cut_bytes = cut_bytes;
+    }
+
+    /// The sizes of the finished runs and of the current one, as planning counts them.
+    pub(super) fn merge_bytes(&self) -> (u64, u64) {
+        let finished = self.finished.iter().map(RunRef::merge_bytes).sum();
+        (finished, self.writer.merge_bytes())
+    }
+
     /// Ends the current run and returns all finished runs in key order. `tombstones` are older than
     /// all entries, so they go into the last run: where the returned runs overlap (only their
     /// tombstones can), the last is the oldest.

@@ -1,6 +1,6 @@
 //! Planning: the choice of the next job.
 
-use super::candidate::{Candidate, candidate};
+use super::candidate::{Candidate, candidate, touched_runs};
 use super::claim::Claim;
 use super::context::Target;
 use super::job::{FlushJob, Work};
@@ -18,8 +18,16 @@ use crate::tree::Tree;
 use crate::version::TreeVersion;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use teak_base::visibility::Horizon;
 use teak_base::{StorageResult, WriteId};
+
+/// Optional jobs of a tree may write this many bytes for each byte that was flushed since it was
+/// opened, or was then in upper runs.
+const OPTIONAL_FACTOR: u64 = 8;
+
+/// Optional jobs of a tree may always write this many leaves.
+const OPTIONAL_LEAVES_MIN: u64 = 8;
 
 /// The backlog of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -39,6 +47,17 @@ pub struct TreeBacklog {
     /// level above wait until the runs of the child are merged. Memtables, and jobs that are not
     /// due, still add runs.
     pub run_load: f64,
+    /// The settled watermark from which on a job is due because of garbage (see
+    /// [`Tree::note_settled`]). Writers do not wait for such jobs, so they are not in `due_bytes`.
+    pub garbage_due_at: Option<WriteId>,
+}
+
+impl TreeBacklog {
+    /// Whether a job is due, or will be when garbage can be dropped.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.due_bytes > 0 || self.garbage_due_at.is_some()
+    }
 }
 
 /// Finds an unclaimed child below a root.
@@ -47,6 +66,7 @@ type Finder<'a> = &'a dyn Fn(&Node, &HashSet<ChildId>, &Search) -> Found<Candida
 impl Tree {
     /// Claims the most urgent work that is due: the oldest frozen memtable, otherwise a child.
     /// While a child of the root has twice as many runs as make it due, due children come first.
+    /// Children that are due only because of garbage come last.
     /// Jobs that are claimed at the same time work on disjoint parts of the tree and may run in
     /// parallel.
     ///
@@ -70,12 +90,33 @@ impl Tree {
             if !is_crowded && let Some(job) = self.memtable_job(install, version) {
                 return Ok(Some(job));
             }
-            match find_due(&version.root, &install.claimed, search, &options)? {
+            let due = DueSearch {
+                root: &version.root,
+                search,
+                options: &options,
+                settled_below: self.settled_below(),
+            };
+            if let Some(candidate) = due.find_backlog(&install.claimed)? {
+                return self.claim_child(install, version, search, candidate);
+            }
+            if is_crowded && let Some(job) = self.memtable_job(install, version) {
+                return Ok(Some(job));
+            }
+            match due.find_garbage(&install.claimed)? {
                 Some(candidate) => self.claim_child(install, version, search, candidate),
-                None if is_crowded => Ok(self.memtable_job(install, version)),
                 None => Ok(None),
             }
         })
+    }
+
+    fn settled_below(&self) -> WriteId {
+        WriteId(self.settled_below.load(Ordering::Relaxed))
+    }
+
+    /// Reports the settled watermark: all writes below this id are settled or aborted. Garbage makes
+    /// a job due only if a merge can drop it, which depends on the watermark.
+    pub fn note_settled(&self, below: WriteId) {
+        self.settled_below.fetch_max(below.0, Ordering::Relaxed);
     }
 
     /// Claims the flush of the oldest frozen memtable, if there is one and no other job has claimed
@@ -105,7 +146,7 @@ impl Tree {
                     return Ok(None);
                 }
                 match find(&version.root, &install.claimed, search)? {
-                    Some(candidate) => self.claim_child(install, version, search, candidate),
+                    Some(candidate) => self.claim_optional(install, version, search, candidate),
                     None => Ok(None),
                 }
             })
@@ -138,6 +179,18 @@ impl Tree {
             }
         }
         failure.map_or(Ok(None), Err)
+    }
+
+    /// Whether optional jobs, those of [`Tree::next_idle_job`] and [`Tree::next_settling_job`],
+    /// have written little compared with what was flushed. Each may rewrite a leaf for a few
+    /// entries, so without this bound they could write any multiple of the entries.
+    #[must_use]
+    pub fn affords_optional_jobs(&self) -> bool {
+        let counters = &self.counters;
+        let flushed = counters.raw_bytes_flushed.load(Ordering::Relaxed) + self.upper_bytes_opened;
+        let written = counters.raw_bytes_optional.load(Ordering::Relaxed);
+        let bytes_min = OPTIONAL_LEAVES_MIN * self.options().leaf_bytes;
+        written < bytes_min + OPTIONAL_FACTOR * flushed
     }
 
     /// Claims a job on the unclaimed child whose runs (or their separate values) extend furthest
@@ -222,7 +275,7 @@ impl Tree {
             let all = KeyRange::all();
             let claimed = &install.claimed;
             match find_older(&version.root, &all, claimed, search, horizon, below)? {
-                Some(candidate) => self.claim_child(install, version, search, candidate),
+                Some(candidate) => self.claim_optional(install, version, search, candidate),
                 None => Ok(None),
             }
         })
@@ -247,8 +300,10 @@ impl Tree {
             merge_bytes: summary.merge_bytes,
             child_runs: summary.child_runs(),
             run_load: summary.run_load(&options),
+            garbage_due_at: summary.garbage_due_at,
         };
         if version.awaits_base {
+            backlog.garbage_due_at = None;
             let layers = layers_of(&version, &options);
             backlog.child_runs = layers.count();
             backlog.run_load = layer_load(&layers, &options);
@@ -310,7 +365,10 @@ impl Tree {
         candidate: Candidate,
     ) -> Found<FlushJob> {
         let Candidate {
-            child, range, kind, ..
+            child,
+            range,
+            kind,
+            is_partial,
         } = candidate;
         let mut runs = child.runs.clone();
         if kind == JobKind::Consolidate {
@@ -320,6 +378,8 @@ impl Tree {
             let sizes: Vec<u64> = runs.iter().map(RunRef::merge_bytes).collect();
             let merged = cheapest_runs(&sizes);
             runs = runs.get(merged).unwrap_or_default().to_vec();
+        } else if kind == JobKind::Leaf && is_partial {
+            runs = touched_runs(&runs);
         }
         let target = Target {
             id: child.id,
@@ -340,6 +400,18 @@ impl Tree {
         let claim = Claim::take(self, install, child.id);
         Ok(Some(FlushJob::new(claim, Arc::clone(version), work)))
     }
+
+    /// The same, for a job that is not due.
+    fn claim_optional(
+        self: &Arc<Self>,
+        install: &mut InstallState,
+        version: &Arc<TreeVersion>,
+        search: &Search,
+        candidate: Candidate,
+    ) -> Found<FlushJob> {
+        let job = self.claim_child(install, version, search, candidate)?;
+        Ok(job.map(FlushJob::optional))
+    }
 }
 
 /// The layers of a tree that waits for its base. Its root has one child, a leaf.
@@ -359,59 +431,77 @@ fn layer_load(layers: &Layers, options: &TreeOptions) -> f64 {
     run_load(layers.count(), false, options)
 }
 
-/// The kind of a due job on a child; `None` when a child below has so many runs
-/// that it must be merged first, or the node below cannot be read.
-fn due_kind(
-    child: &Child,
-    range: &KeyRange,
-    search: &Search,
-    options: &TreeOptions,
-) -> Found<JobKind> {
-    if child.is_leaf() {
-        let shape = LeafShape::of(&child.runs);
-        return Ok(Some(
-            if shape.is_fragmented() && shape.deletes_due(options) < 1.0 {
-                JobKind::Consolidate
-            } else {
-                JobKind::Leaf
-            },
-        ));
-    }
-    let bytes: u64 = child.runs.iter().map(RunRef::merge_bytes).sum();
-    if child.runs.len() as u64 >= u64::from(options.child_runs_max)
-        && bytes < options.child_buffer_bytes / 2
-    {
-        return Ok(Some(JobKind::Consolidate));
-    }
-    let Some(below) = search.below(child, range)? else {
-        return Ok(None);
-    };
-    let mut children = below.children.iter();
-    let is_crowded = children.any(|below| below.is_full(options));
-    Ok((!is_crowded).then_some(JobKind::Child))
+/// The search for a child on which a job is due.
+struct DueSearch<'a> {
+    root: &'a Node,
+    search: &'a Search,
+    options: &'a TreeOptions,
+    settled_below: WriteId,
 }
 
-/// Finds the unclaimed child whose job is due most urgently.
-fn find_due(
-    root: &Node,
-    claimed: &HashSet<ChildId>,
-    search: &Search,
-    options: &TreeOptions,
-) -> Found<Candidate> {
-    // Urgencies are not negative, so their bits are in the same order.
-    let priority = Priority {
-        own: &|child| child.own_due.to_bits(),
-        below: &|link| link.summary().due.to_bits(),
-        min: 1.0_f64.to_bits(),
-    };
-    find_max(root, claimed, search, &priority, &mut |child, range| {
-        let kind = due_kind(child, range, search, options)?;
-        Ok(kind.map(|kind| Candidate {
-            child: Arc::clone(child),
-            range: range.clone(),
-            kind,
-        }))
-    })
+impl DueSearch<'_> {
+    /// Finds the unclaimed child whose job is due most urgently, apart from garbage.
+    fn find_backlog(&self, claimed: &HashSet<ChildId>) -> Found<Candidate> {
+        // Urgencies are not negative, so their bits are in the same order.
+        let priority = Priority {
+            own: &|child| child.own_due.to_bits(),
+            below: &|link| link.summary().due.to_bits(),
+            min: 1.0_f64.to_bits(),
+        };
+        self.find(claimed, &priority)
+    }
+
+    /// Finds the unclaimed child that was first due because of garbage. No node is read for garbage
+    /// that a snapshot still needs.
+    fn find_garbage(&self, claimed: &HashSet<ChildId>) -> Found<Candidate> {
+        let earlier_first = |due_at: Option<WriteId>| due_at.map_or(0, |at| u64::MAX - at.0);
+        let priority = Priority {
+            own: &|child| earlier_first(child.garbage_due_at),
+            below: &|link| earlier_first(link.summary().garbage_due_at),
+            min: earlier_first(Some(self.settled_below)),
+        };
+        self.find(claimed, &priority)
+    }
+
+    fn find(&self, claimed: &HashSet<ChildId>, priority: &Priority<'_>) -> Found<Candidate> {
+        let (root, search) = (self.root, self.search);
+        find_max(root, claimed, search, priority, &mut |child, range| {
+            let kind = self.kind(child, range)?;
+            Ok(kind.map(|kind| Candidate {
+                child: Arc::clone(child),
+                range: range.clone(),
+                kind,
+                is_partial: !child.is_garbage_due(self.settled_below),
+            }))
+        })
+    }
+
+    /// The kind of a due job on a child; `None` when a child below has so many runs
+    /// that it must be merged first, or the node below cannot be read.
+    fn kind(&self, child: &Child, range: &KeyRange) -> Found<JobKind> {
+        let options = self.options;
+        if child.is_leaf() {
+            let is_fragmented = LeafShape::of(&child.runs).is_fragmented();
+            return Ok(Some(
+                match is_fragmented && !child.is_garbage_due(self.settled_below) {
+                    true => JobKind::Consolidate,
+                    false => JobKind::Leaf,
+                },
+            ));
+        }
+        let bytes: u64 = child.runs.iter().map(RunRef::merge_bytes).sum();
+        if child.runs.len() as u64 >= u64::from(options.child_runs_max)
+            && bytes < options.child_buffer_bytes / 2
+        {
+            return Ok(Some(JobKind::Consolidate));
+        }
+        let Some(below) = self.search.below(child, range)? else {
+            return Ok(None);
+        };
+        let mut children = below.children.iter();
+        let is_crowded = children.any(|below| below.is_full(options));
+        Ok((!is_crowded).then_some(JobKind::Child))
+    }
 }
 
 /// Finds an unclaimed inner child with runs. Higher levels come first, so that a later flush of the
@@ -461,7 +551,10 @@ fn find_pending(
                 return Ok(found);
             }
         } else if child.is_leaf() && !claimed.contains(&child.id) {
-            return Ok(Some(candidate(child, child_range, JobKind::Leaf)));
+            return Ok(Some(Candidate {
+                is_partial: true,
+                ..candidate(child, child_range, JobKind::Leaf)
+            }));
         }
     }
     Ok(None)

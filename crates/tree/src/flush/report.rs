@@ -10,7 +10,7 @@ pub enum JobKind {
     Child,
     /// Merges adjacent runs of an inner child, or adjacent pending runs of a leaf, with each other.
     Consolidate,
-    /// Merges all runs of a leaf.
+    /// Merges the pending runs of a leaf with the bottom runs that they overlap, or with all.
     Leaf,
     /// Marks runs of a child as settled, without rewriting them.
     Mark,

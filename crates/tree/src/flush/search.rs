@@ -108,10 +108,12 @@ pub(super) struct Priority<'a> {
 /// Where a search by priority continues.
 struct Place {
     priority: u64,
-    /// Of places with equal priority, the one that was added first is visited first.
-    order: u64,
     child: Arc<Child>,
+    /// Of places with equal priority, the one with the smaller keys is visited first. So the search
+    /// goes down one path, and does not read all nodes of a level.
     range: KeyRange,
+    /// Of those that begin at the same key, the one that was added first is visited first.
+    order: u64,
     /// Whether the place is the node below the child, and not the child itself.
     is_below: bool,
 }
@@ -133,7 +135,10 @@ impl PartialOrd for Place {
 impl Ord for Place {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         let by_priority = self.priority.cmp(&other.priority);
-        by_priority.then(other.order.cmp(&self.order))
+        let by_key = || other.range.lower.cmp(&self.range.lower);
+        by_priority
+            .then_with(by_key)
+            .then(other.order.cmp(&self.order))
     }
 }
 
@@ -158,9 +163,9 @@ pub(super) fn find_max<T>(
                     order += 1;
                     places.push(Place {
                         priority: found,
-                        order,
                         child: Arc::clone(child),
                         range: child_range.clone(),
+                        order,
                         is_below,
                     });
                 }

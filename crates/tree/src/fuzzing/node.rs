@@ -56,6 +56,7 @@ pub(super) fn node_seeds() -> Vec<Vec<u8>> {
     let mut one = vec![1, 1, 0];
     one.put_u64(1);
     one.put_u64(0.5_f64.to_bits());
+    one.put_varint(9);
     one.extend([3, 0, 0]);
     one.extend_from_slice(&tombstones);
     one.put_varint(300);
@@ -66,17 +67,17 @@ pub(super) fn node_seeds() -> Vec<Vec<u8>> {
     let mut three = vec![1, 3, 0];
     three.put_u64(4);
     three.put_u64(0);
-    three.extend([1, 0, 6, 0, 1, b'c']);
+    three.extend([0, 1, 0, 6, 0, 1, b'c']);
     three.extend_from_slice(&full);
     three.extend([1, b'c']);
     three.put_u64(5);
     three.put_u64(0);
-    three.extend([1, 0, 2, 1, b'c']);
+    three.extend([0, 1, 0, 2, 1, b'c']);
     three.extend_from_slice(&full);
     three.extend([2, b'd', b'd']);
     three.put_u64(6);
     three.put_u64(0);
-    three.push(0);
+    three.extend([0, 0]);
     vec![one, three]
 }
 

@@ -139,6 +139,7 @@ impl Builder<'_, '_> {
             self.children += 1;
             raw.put_u64(self.children);
             raw.put_u64(0.0_f64.to_bits());
+            raw.put_varint(0);
             if let Some(below) = below {
                 raw.extend_from_slice(&below.link);
             }

@@ -114,16 +114,32 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
         level: MergeLevel,
         sink: &mut S,
     ) -> StorageResult<()> {
+        self.merge_part(upper, u64::MAX, level, sink).map(|_| ())
+    }
+
+    /// Merges keys below `upper` into `sink` until about `entries` have been read. Returns whether
+    /// there are more.
+    pub(crate) fn merge_part<S: MergeSink>(
+        &mut self,
+        upper: Option<&[u8]>,
+        entries: u64,
+        level: MergeLevel,
+        sink: &mut S,
+    ) -> StorageResult<bool> {
+        let end = self.entries_read.saturating_add(entries);
         while let Some(top) = self.heap.top() {
             let key = self.sources[top].key();
             if upper.is_some_and(|upper| key >= upper) {
-                return Ok(());
+                return Ok(false);
+            }
+            if self.entries_read >= end {
+                return Ok(true);
             }
             self.key.clear();
             self.key.extend_from_slice(key);
             self.merge_key(top, level, sink)?;
         }
-        Ok(())
+        Ok(false)
     }
 
     #[inline]

@@ -1,17 +1,17 @@
 //! The format of node blocks. See "Node" in `docs/design/format.md`.
 
-use super::totals::due;
+use super::totals::{decode_watermark, due, encode_watermark};
 use super::{
     ChildId, HEIGHT_MAX, Key, KeyRange, Node, NodePlace, NodeTotals, RunForm, RunId, RunRef,
 };
 use crate::RunDescription;
 use std::sync::Arc;
-use teak_base::Codec;
 use teak_base::bytes::{Malformed, Put, Take};
+use teak_base::{Codec, WriteId};
 use teak_block_file::{BLOCK_UNIT_BYTES, BlockAddress, BlockDescription, BlockKind};
 
 /// The layout number of node blocks.
-pub(super) const NODE_LAYOUT: u8 = 4;
+pub(super) const NODE_LAYOUT: u8 = 5;
 
 const FLAG_SETTLED: u8 = 1;
 const FLAG_CLIPPED: u8 = 2;
@@ -40,6 +40,7 @@ pub(crate) fn encode_node(node: &Node, out: &mut Vec<u8>) {
         out.put_bytes(pivot);
         out.put_u64(child.id.0);
         out.put_u64(child.own_due.to_bits());
+        encode_watermark(child.garbage_due_at, out);
         if let Some(below) = &child.below {
             let place = below.block().place();
             assert!(place.is_some(), "nodes are written from the bottom up");
@@ -96,6 +97,7 @@ pub(super) struct RawChild {
     pub(super) pivot: Key,
     pub(super) id: ChildId,
     pub(super) own_due: f64,
+    pub(super) garbage_due_at: Option<WriteId>,
     pub(super) below: Option<(NodePlace, NodeTotals)>,
     pub(super) runs: Vec<RawRun>,
 }
@@ -134,6 +136,7 @@ pub(super) fn decode_node(bytes: &[u8]) -> Result<RawNode, Malformed> {
             return Err(Malformed);
         }
         let own_due = due(&mut take)?;
+        let garbage_due_at = decode_watermark(&mut take)?;
         let below = match height > 1 {
             true => Some(decode_link(height - 1, &mut take)?),
             false => None,
@@ -147,6 +150,7 @@ pub(super) fn decode_node(bytes: &[u8]) -> Result<RawNode, Malformed> {
             pivot,
             id,
             own_due,
+            garbage_due_at,
             below,
             runs,
         });
@@ -208,7 +212,7 @@ mod tests {
     use crate::test_support::documented_bytes;
     use crate::{PageCache, RangeTombstone, Run, SeparateTotals};
     use proptest::prelude::*;
-    use teak_base::{FileId, WriteId};
+    use teak_base::FileId;
     use teak_block_file::BlockFile;
     use teak_disk::{Disk, MemoryDisk};
 
@@ -254,8 +258,8 @@ mod tests {
             clipped.expect("the run reaches there")
         };
         let left = vec![half(b"", Some(b"m")), RunRef::whole(leaf_data)];
-        let left = Child::with_due(ChildId(1), left, None, 0.5);
-        let right = Child::with_due(ChildId(2), vec![half(b"m", None)], None, 0.0);
+        let left = Child::with_due(ChildId(1), left, None, 0.5, Some(WriteId(10)));
+        let right = Child::with_due(ChildId(2), vec![half(b"m", None)], None, 0.0, None);
         let pivots = vec![b"m".as_slice().into()];
         Node::new(1, pivots, vec![left, right], PageCache::new(0).nodes())
     }
@@ -271,7 +275,8 @@ mod tests {
             address,
             blocks_end: address.end(),
         });
-        let child = Child::with_due(ChildId(3), vec![], Some(NodeLink::to_node(&below)), 0.0);
+        let link = Some(NodeLink::to_node(&below));
+        let child = Child::with_due(ChildId(3), vec![], link, 0.0, None);
         Node::new(2, vec![], vec![child], below.memory())
     }
 

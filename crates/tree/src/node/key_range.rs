@@ -68,6 +68,15 @@ impl KeyRange {
             && !other.is_empty()
     }
 
+    /// The smallest range that covers both ranges.
+    pub(crate) fn hull(&self, other: &KeyRange) -> KeyRange {
+        let upper = self.upper.as_ref().zip(other.upper.as_ref());
+        KeyRange {
+            lower: Arc::clone((&self.lower).min(&other.lower)),
+            upper: upper.map(|(a, b)| Arc::clone(a.max(b))),
+        }
+    }
+
     /// The keys of both ranges.
     pub(crate) fn intersection(&self, other: &KeyRange) -> KeyRange {
         let upper = match (&self.upper, &other.upper) {
@@ -136,6 +145,7 @@ mod tests {
             prop_assert_eq!(a.intersection(&b).contains(&key), both);
             prop_assert!(a.overlaps(&b) || !both);
             prop_assert!(!(a.covers(&b) && b.contains(&key)) || a.contains(&key));
+            prop_assert!(a.hull(&b).covers(&a) && a.hull(&b).covers(&b));
             prop_assert_eq!(a.overlaps(&b), !a.intersection(&b).is_empty());
         }
     }

@@ -256,7 +256,14 @@ impl NodeReader {
         let below = raw
             .below
             .map(|(place, totals)| NodeLink::to_place(place, totals));
-        Ok(Child::with_due(raw.id, runs, below, raw.own_due))
+        let (own_due, garbage_due_at) = (raw.own_due, raw.garbage_due_at);
+        Ok(Child::with_due(
+            raw.id,
+            runs,
+            below,
+            own_due,
+            garbage_due_at,
+        ))
     }
 
     fn run(&self, raw: RawRun) -> RunRef {

@@ -35,8 +35,10 @@ pub(crate) struct Summary {
     pub(crate) due_bytes: u64,
     /// Minimum and maximum unsettled write id.
     pub(crate) write_ids: Option<(WriteId, WriteId)>,
-    /// Maximum urgency of a job in the subtree. A job is due at 1.0 and above.
+    /// Maximum urgency of a job in the subtree, apart from garbage. A job is due at 1.0 and above.
     pub(crate) due: f64,
+    /// The minimum of [`Child::garbage_due_at`](super::Child) in the subtree.
+    pub(crate) garbage_due_at: Option<WriteId>,
     /// Whether an inner child has runs.
     pub(crate) holds_buffered: bool,
     /// Whether a leaf has pending upper runs.
@@ -56,22 +58,12 @@ pub(crate) struct LeafShape {
     /// The size of pending runs, which a merge will combine with the bottom runs.
     pub(crate) pending_bytes: u64,
     pub(crate) pending_runs: u64,
-    /// Deletes in pending runs. Those in bottom runs could not be dropped when
-    /// they were merged.
-    pub(crate) pending_deletes: u64,
-    /// Entries of all runs.
-    pub(crate) entries: u64,
-    /// Bytes of their separate values in the file.
-    pub(crate) separate_bytes: u64,
 }
 
 impl LeafShape {
     pub(crate) fn of(runs: &[RunRef]) -> Self {
         let mut shape = Self::default();
         for run in runs {
-            let description = run.handle.description();
-            shape.entries += run.share(description.entries());
-            shape.separate_bytes += run.share(description.separate.stored_bytes);
             match run.handle.form {
                 RunForm::Bottom => {
                     shape.bottom_bytes += run.merge_bytes();
@@ -79,7 +71,6 @@ impl LeafShape {
                 }
                 RunForm::Upper => {
                     shape.pending_bytes += run.merge_bytes();
-                    shape.pending_deletes += run.share(description.deletes);
                     shape.pending_runs += 1;
                 }
             }
@@ -99,28 +90,20 @@ impl LeafShape {
             return ratio(self.bottom_runs, 4 * u64::from(options.leaf_runs_max));
         }
         let against = self.bottom_bytes.max(options.leaf_bytes / 4);
-        let due = ratio(self.pending_bytes, against)
-            .max(ratio(self.pending_runs, u64::from(options.leaf_runs_max)));
-        due.max(self.deletes_due(options))
-    }
-
-    /// How urgently a merge is due because of deletes.
-    pub(crate) fn deletes_due(&self, options: &TreeOptions) -> f64 {
-        deletes_due(
-            self.pending_deletes,
-            self.entries,
-            self.separate_bytes,
-            options,
-        )
+        ratio(self.pending_bytes, against)
+            .max(ratio(self.pending_runs, u64::from(options.leaf_runs_max)))
     }
 }
 
-/// Minimum number of deletes that makes a job due, unless they delete large values.
-const DELETES_MIN: u64 = 2000;
-/// A job is due when one in so many entries of a child and of the nodes below it is a delete. An
+/// A job is due when one in so many entries of a child and of the nodes below it is garbage. An
 /// update of an indexed column writes a delete and a put. At this share, such updates make a leaf
 /// due when its pending entries are as many as the others, as other writes do.
-const DELETES_SHARE: u64 = 4;
+const GARBAGE_SHARE: u64 = 4;
+/// Minimum garbage that makes a job due, unless it frees large values: as many entries as fill a
+/// leaf if each has this size.
+const GARBAGE_ENTRY_BYTES: u64 = 4096;
+/// The minimum of the settled watermark: no write has a smaller id.
+pub(crate) const WATERMARK_MIN: WriteId = WriteId(1);
 /// Number of range tombstones of a child that makes a job due, because they slow readers.
 const RANGE_TOMBSTONES_MAX: u64 = 16;
 
@@ -130,17 +113,79 @@ fn ratio(value: u64, limit: u64) -> f64 {
     value as f64 / limit.max(1) as f64
 }
 
-/// How urgently a job is due because of deletes, given the number of all entries on and below the
-/// child, and the bytes of their separate values. Few deletes make it due only if they free as much
-/// as a leaf.
-// As in `ratio`.
-#[allow(clippy::cast_precision_loss)]
-fn deletes_due(deletes: u64, entries: u64, separate_bytes: u64, options: &TreeOptions) -> f64 {
-    let freed_bytes = ratio(deletes, entries) * separate_bytes as f64;
-    if deletes < DELETES_MIN && freed_bytes < options.leaf_bytes as f64 {
-        return 0.0;
+/// The garbage of a run: the entries that merges can drop once every snapshot sees the writes of the
+/// run. These are deletes, and in a bottom run also the older versions of its keys, which the last
+/// merge had to retain.
+fn garbage(run: &RunRef) -> u64 {
+    let description = run.handle.description();
+    let older = match run.handle.form {
+        RunForm::Upper => 0,
+        RunForm::Bottom => description.entries().saturating_sub(description.keys),
+    };
+    run.share(description.deletes + older)
+}
+
+/// The settled watermark from which on a merge can drop the garbage of a run.
+fn droppable_at(run: &RunRef) -> WriteId {
+    let ids = run.handle.description().write_ids;
+    let ids = ids.filter(|_| !run.handle.is_settled());
+    ids.map_or(WATERMARK_MIN, |(_, max)| WriteId(max.0.saturating_add(1)))
+}
+
+/// The entries on and below a child, and the bytes of their separate values in the file.
+struct Contents {
+    entries: u64,
+    separate_bytes: u64,
+}
+
+impl Contents {
+    fn of(runs: &[RunRef], below: Option<&Summary>) -> Self {
+        let mut contents = Self {
+            entries: below.map_or(0, |below| below.entries),
+            separate_bytes: below.map_or(0, |below| below.separate_bytes),
+        };
+        for run in runs {
+            let description = run.handle.description();
+            contents.entries += run.share(description.entries());
+            contents.separate_bytes += run.share(description.separate.stored_bytes);
+        }
+        contents
     }
-    ratio(DELETES_SHARE * deletes, entries)
+
+    /// Whether a job is due if so many of the entries are garbage that can be dropped. Little
+    /// garbage makes it due only if it frees as much as a leaf.
+    // As in `ratio`.
+    #[allow(clippy::cast_precision_loss)]
+    fn is_due(&self, garbage: u64, options: &TreeOptions) -> bool {
+        let freed_bytes = ratio(garbage, self.entries) * self.separate_bytes as f64;
+        let is_little = garbage < options.leaf_bytes / GARBAGE_ENTRY_BYTES
+            && freed_bytes < options.leaf_bytes as f64;
+        garbage > 0 && !is_little && GARBAGE_SHARE.saturating_mul(garbage) >= self.entries
+    }
+}
+
+/// The settled watermark from which on a job on the child itself is due because it can drop enough
+/// garbage. `None` if the child has little garbage.
+pub(crate) fn garbage_due_at(
+    runs: &[RunRef],
+    below: Option<&Summary>,
+    options: &TreeOptions,
+) -> Option<WriteId> {
+    let contents = Contents::of(runs, below);
+    if !contents.is_due(runs.iter().map(garbage).sum(), options) {
+        return None;
+    }
+    let mut by_watermark: Vec<(WriteId, u64)> = runs
+        .iter()
+        .map(|run| (droppable_at(run), garbage(run)))
+        .collect();
+    by_watermark.sort_unstable();
+    let mut droppable = 0;
+    let due_at = by_watermark.iter().find(|(_, garbage)| {
+        droppable += garbage;
+        contents.is_due(droppable, options)
+    });
+    due_at.map(|(watermark, _)| *watermark)
 }
 
 /// Number of upper runs.
@@ -158,16 +203,16 @@ pub(crate) fn run_load(upper_runs: u64, is_leaf: bool, options: &TreeOptions) ->
     ratio(upper_runs, u64::from(due_at))
 }
 
-/// Urgency of a job on the child itself. The job is due at 1.0 and above.
-pub(crate) fn own_due(runs: &[RunRef], below: Option<&Summary>, options: &TreeOptions) -> f64 {
+/// Urgency of a job on the child itself, apart from garbage. The job is due at 1.0 and above.
+pub(crate) fn own_due(runs: &[RunRef], is_leaf: bool, options: &TreeOptions) -> f64 {
     let range_tombstones = runs
         .iter()
         .map(|run| run.handle.description().range_tombstones.len() as u64);
     let due = ratio(range_tombstones.sum(), RANGE_TOMBSTONES_MAX);
-    match below {
-        None => due.max(LeafShape::of(runs).due(options)),
-        Some(below) => due.max(due_inner(runs, below, options)),
-    }
+    due.max(match is_leaf {
+        true => LeafShape::of(runs).due(options),
+        false => due_inner(runs, options),
+    })
 }
 
 /// The size of the upper runs that a job on the child would process; at least one.
@@ -180,25 +225,18 @@ fn waiting_bytes(runs: &[RunRef], is_leaf: bool) -> u64 {
     bytes.max(1)
 }
 
-fn due_inner(runs: &[RunRef], below: &Summary, options: &TreeOptions) -> f64 {
-    let mut bytes = 0;
-    let mut deletes = 0;
-    let mut entries = below.entries;
-    let mut separate_bytes = below.separate_bytes;
-    for run in runs {
-        let description = run.handle.description();
-        separate_bytes += run.share(description.separate.stored_bytes);
-        bytes += run.merge_bytes();
-        deletes += run.share(description.deletes);
-        entries += run.share(description.entries());
-    }
-    ratio(bytes, options.child_buffer_bytes)
-        .max(run_load(runs.len() as u64, false, options))
-        .max(deletes_due(deletes, entries, separate_bytes, options))
+fn due_inner(runs: &[RunRef], options: &TreeOptions) -> f64 {
+    let bytes = runs.iter().map(RunRef::merge_bytes).sum();
+    ratio(bytes, options.child_buffer_bytes).max(run_load(runs.len() as u64, false, options))
 }
 
 impl Summary {
-    pub(crate) fn of_child(runs: &[RunRef], below: Option<&Summary>, own_due: f64) -> Self {
+    pub(crate) fn of_child(
+        runs: &[RunRef],
+        below: Option<&Summary>,
+        own_due: f64,
+        garbage_due_at: Option<WriteId>,
+    ) -> Self {
         let mut summary = match below {
             Some(below) => Summary {
                 holds_buffered: below.holds_buffered || !runs.is_empty(),
@@ -216,6 +254,7 @@ impl Summary {
         };
         *own_runs = (*own_runs).max(upper_runs(runs));
         summary.due = summary.due.max(own_due);
+        summary.garbage_due_at = earlier(summary.garbage_due_at, garbage_due_at);
         if own_due >= 1.0 {
             add(&mut summary.due_bytes, waiting_bytes(runs, below.is_none()));
         }
@@ -306,6 +345,7 @@ impl Summary {
             total.blocks_end = total.blocks_end.max(summary.blocks_end);
             total.write_ids = join_ids(total.write_ids, summary.write_ids);
             total.due = total.due.max(summary.due);
+            total.garbage_due_at = earlier(total.garbage_due_at, summary.garbage_due_at);
             total.inner_runs = total.inner_runs.max(summary.inner_runs);
             total.leaf_runs = total.leaf_runs.max(summary.leaf_runs);
             total.holds_buffered |= summary.holds_buffered;
@@ -323,6 +363,11 @@ fn add(total: &mut u64, value: u64) {
     *total = total.saturating_add(value).min(TOTAL_MAX);
 }
 
+/// The smaller of two watermarks.
+fn earlier(a: Option<WriteId>, b: Option<WriteId>) -> Option<WriteId> {
+    a.into_iter().chain(b).min()
+}
+
 /// The smallest range that contains both ranges.
 pub(crate) fn join_ids(
     a: Option<(WriteId, WriteId)>,
@@ -331,5 +376,80 @@ pub(crate) fn join_ids(
     match (a, b) {
         (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
         (a, b) => a.or(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::RunHandle;
+    use crate::{PageCache, Run, RunDescription};
+    use std::path::Path;
+    use std::sync::Arc;
+    use teak_base::FileId;
+    use teak_block_file::BlockFile;
+    use teak_disk::{Disk, MemoryDisk};
+
+    /// A run with these numbers of puts, deletes and keys. The maximum write id is zero if all
+    /// entries are settled.
+    fn run(form: RunForm, [puts, deletes, keys]: [u64; 3], id_max: u64) -> RunRef {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let file = BlockFile::create(&disk, Path::new("/t"), FileId(1), &[]).unwrap();
+        let description = RunDescription {
+            puts,
+            deletes,
+            keys,
+            write_ids: (id_max > 0).then_some((WriteId(1), WriteId(id_max))),
+            ..RunDescription::default()
+        };
+        let run = Run::open(&file, &Arc::new(PageCache::new(0)), description);
+        RunRef::whole(Arc::new(RunHandle::new(run, form, false, 1)))
+    }
+
+    /// When a leaf of 120 settled rows is due because of these runs of deletes.
+    fn due_at(deletes: &[(u64, u64)]) -> Option<WriteId> {
+        let upper = deletes.iter();
+        let upper = upper.map(|(deletes, id)| run(RunForm::Upper, [0, *deletes, *deletes], *id));
+        let bottom = run(RunForm::Bottom, [120, 0, 120], 0);
+        let runs: Vec<RunRef> = upper.chain([bottom]).collect();
+        garbage_due_at(&runs, None, &options())
+    }
+
+    /// Fewer than 40 deletes do not make a leaf due.
+    fn options() -> TreeOptions {
+        TreeOptions {
+            leaf_bytes: 40 * GARBAGE_ENTRY_BYTES,
+            ..TreeOptions::default()
+        }
+    }
+
+    #[test]
+    fn garbage_makes_a_leaf_due_once_a_quarter_of_the_entries_can_be_dropped() {
+        assert_eq!(due_at(&[]), None);
+        assert_eq!(due_at(&[(39, 5)]), None);
+        assert_eq!(due_at(&[(40, 5)]), Some(WriteId(6)));
+        assert_eq!(due_at(&[(40, 0)]), Some(WATERMARK_MIN));
+        // The newer deletes are needed, too.
+        assert_eq!(due_at(&[(20, 9), (20, 5)]), Some(WriteId(10)));
+        // The older ones suffice.
+        assert_eq!(due_at(&[(10, 9), (50, 5)]), Some(WriteId(6)));
+        assert_eq!(due_at(&[(50, u64::MAX)]), Some(WriteId(u64::MAX)));
+    }
+
+    #[test]
+    fn older_versions_in_bottom_runs_are_garbage() {
+        let bottom = run(RunForm::Bottom, [100, 0, 60], 7);
+        let runs = std::slice::from_ref(&bottom);
+        assert_eq!(garbage_due_at(runs, None, &options()), Some(WriteId(8)));
+        // They are less than a quarter of the entries on and below the child.
+        let below = Summary {
+            entries: 61,
+            ..Summary::default()
+        };
+        assert_eq!(garbage_due_at(runs, Some(&below), &options()), None);
+        bottom.handle.mark_settled();
+        assert_eq!(garbage_due_at(runs, None, &options()), Some(WATERMARK_MIN));
+        let upper = run(RunForm::Upper, [100, 0, 60], 7);
+        assert_eq!(garbage_due_at(&[upper], None, &options()), None);
     }
 }

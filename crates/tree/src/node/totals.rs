@@ -127,6 +127,7 @@ impl NodeTotals {
         }
         out.put_u64(summary.rows.cast_unsigned());
         out.put_u64(summary.due.to_bits());
+        encode_watermark(summary.garbage_due_at, out);
         if let Some((min, max)) = summary.write_ids {
             out.put_varint(min.0);
             out.put_varint(max.0);
@@ -161,6 +162,7 @@ impl NodeTotals {
             leaf_runs: total(take)?,
             rows: take.u64()?.cast_signed(),
             due: due(take)?,
+            garbage_due_at: decode_watermark(take)?,
             holds_buffered: flags & HOLDS_BUFFERED != 0,
             holds_pending: flags & HOLDS_PENDING != 0,
             write_ids: None,
@@ -189,6 +191,16 @@ fn total(take: &mut Take<'_>) -> Result<u64, Malformed> {
         total if total <= TOTAL_MAX => Ok(total),
         _ => Err(Malformed),
     }
+}
+
+/// A settled watermark, which is not zero.
+pub(super) fn encode_watermark(watermark: Option<WriteId>, out: &mut Vec<u8>) {
+    out.put_varint(watermark.map_or(0, |watermark| watermark.0));
+}
+
+pub(super) fn decode_watermark(take: &mut Take<'_>) -> Result<Option<WriteId>, Malformed> {
+    let watermark = take.varint()?;
+    Ok((watermark > 0).then_some(WriteId(watermark)))
 }
 
 /// An urgency.

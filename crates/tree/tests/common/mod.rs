@@ -6,6 +6,7 @@
 
 #![allow(dead_code)] // Each test uses a part.
 
+pub mod amplification;
 pub mod committed;
 pub mod settled;
 

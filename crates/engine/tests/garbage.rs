@@ -1,0 +1,48 @@
+//! Deleted rows that a snapshot needs are dropped when it has ended, without idle time.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod common;
+
+use common::*;
+use teak_engine::IndexNumber;
+
+#[test]
+fn deleted_rows_are_dropped_after_the_snapshot_that_needs_them_has_ended() {
+    let (engine, table) = fresh();
+    let keys: Vec<String> = (0..600).map(|number| format!("{number:05}")).collect();
+    commit(&engine, |transaction| {
+        for key in &keys {
+            insert(transaction, &table, key, "1").unwrap();
+        }
+    });
+    engine.settle().unwrap();
+    let mut reader = begin(&engine);
+    reader.take_snapshot().unwrap();
+    commit(&engine, |transaction| {
+        for key in keys.iter().step_by(2) {
+            delete(transaction, &table, key, "1").unwrap();
+        }
+    });
+    let tombstones = || {
+        engine.run_due_maintenance().unwrap();
+        engine.checkpoint().unwrap();
+        assert_eq!(rows(&engine, &table).len(), 300);
+        engine.run_background_until_idle().unwrap();
+        [0, 1].map(|index| {
+            let index = table.index_statistics(IndexNumber(index)).unwrap();
+            index.tombstones
+        })
+    };
+    let before = tombstones();
+    assert!(before.iter().all(|count| *count > 250), "{before:?}");
+    assert_eq!(see(&mut reader, &table).len(), 600);
+    reader.rollback();
+    let after = tombstones();
+    assert!(after.iter().all(|count| *count < 60), "{after:?}");
+}

@@ -161,6 +161,12 @@ uint KeyCodec::parts() const { return static_cast<uint>(parts_.size()); }
 uint KeyCodec::column(uint part) const { return parts_[part].column; }
 bool KeyCodec::decodable(uint part) const { return part < parts_.size() && parts_[part].decodable; }
 
+bool KeyCodec::has_fixed_length() const {
+  for (const KeyPart &part : parts_)
+    if (part.is_string() || part.nullable) return false;
+  return true;
+}
+
 bool KeyCodec::all_decodable() const {
   for (const KeyPart &part : parts_)
     if (!part.decodable) return false;

@@ -103,6 +103,9 @@ class KeyCodec {
   /* Maximum length of an encoded key (columns only); for UCA collations, many times the typical length. */
   size_t length_max() const { return length_max_; }
 
+  /* Whether all encoded keys have the maximum length. */
+  bool has_fixed_length() const;
+
  private:
   KeyCodec();
   void place_suffix(const st_key &key, uint32_t image_offset, const KeyCodec &primary);

@@ -121,14 +121,19 @@ int Scan::read_exact(uchar *record, const uchar *image, key_part_map parts, Dire
     return read_unique(record);
 
   exact_ = Exact::Range;
+  teak_row entry;
+  teak_status status = parts == key.all_parts ? cursor_.set_prefix(slice(prefix_)) : set_prefix_bounds();
+  if (status == TEAK_OK) status = direction == Direction::Backward ? cursor_.last(&entry) : cursor_.first(&entry);
+  return fetch(status, entry, direction, record, HA_ERR_KEY_NOT_FOUND);
+}
+
+/* For a prefix that is not the encoding of exactly the columns of the index. */
+teak_status Scan::set_prefix_bounds() {
   prefix_end_.clear();
   prefix_end_.append(prefix_.data(), prefix_.size());
   const bool bounded = to_prefix_successor(&prefix_end_);
-  if (prefix_end_.failed()) return open_.out_of_memory();
-  teak_row entry;
-  teak_status status = cursor_.set_bounds(slice(prefix_), bounded ? slice(prefix_end_) : UNBOUNDED);
-  if (status == TEAK_OK) status = direction == Direction::Backward ? cursor_.last(&entry) : cursor_.first(&entry);
-  return fetch(status, entry, direction, record, HA_ERR_KEY_NOT_FOUND);
+  if (prefix_end_.failed()) return TEAK_OUT_OF_MEMORY;
+  return cursor_.set_bounds(slice(prefix_), bounded ? slice(prefix_end_) : UNBOUNDED);
 }
 
 int Scan::read_unique(uchar *record) {

@@ -70,6 +70,7 @@ class Scan {
   int read_exact(uchar *record, const uchar *image, key_part_map parts, Direction direction);
   int read_unique(uchar *record);
   teak_status set_range_bounds();
+  teak_status set_prefix_bounds();
   int fetch(teak_status status, teak_row entry, Direction direction, uchar *record, int not_found);
   int seek(teak_seek how, Direction direction, uchar *record, int not_found);
   const KeyCodec &codec() const { return open_.share()->codec(key_); }

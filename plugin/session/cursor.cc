@@ -32,9 +32,16 @@ teak_status Cursor::set_bounds(teak_slice lower, teak_slice upper) {
   if (has_lower_) lower_.append(lower.data, lower.len);
   if (has_upper_) upper_.append(upper.data, upper.len);
   bounded_ = has_lower_ || has_upper_;
+  is_prefix_ = false;
   // The next call passes the bounds to the engine's cursor, see open().
   bounds_unset_ = true;
   return lower_.failed() || upper_.failed() ? TEAK_OUT_OF_MEMORY : TEAK_OK;
+}
+
+teak_status Cursor::set_prefix(teak_slice prefix) {
+  const teak_status status = set_bounds(prefix, UNBOUNDED);
+  is_prefix_ = true;
+  return status;
 }
 
 teak_status Cursor::open() {
@@ -59,8 +66,9 @@ teak_status Cursor::open() {
     // Saves the last key, because changing the bounds may move the engine's cursor.
     last_key();
     positioned_ = false;
-    teak_status status =
-        teak_cursor_set_bounds(cursor_, has_lower_ ? slice(lower_) : UNBOUNDED, has_upper_ ? slice(upper_) : UNBOUNDED);
+    const teak_slice lower = has_lower_ ? slice(lower_) : UNBOUNDED, upper = has_upper_ ? slice(upper_) : UNBOUNDED;
+    const teak_status status =
+        is_prefix_ ? teak_cursor_set_prefix(cursor_, lower) : teak_cursor_set_bounds(cursor_, lower, upper);
     if (status != TEAK_OK) return status;
     bounds_unset_ = false;
   }
@@ -181,7 +189,7 @@ void Cursor::close() {
   session_ = nullptr;
   table_ = nullptr;
   page_statistics_ = nullptr;
-  bounded_ = has_lower_ = has_upper_ = false;
+  bounded_ = has_lower_ = has_upper_ = is_prefix_ = false;
 }
 
 }  // namespace teak

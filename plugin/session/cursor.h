@@ -51,6 +51,8 @@ class Cursor {
 
   /* Restricts following calls to lower <= key < upper. The bytes are copied. */
   teak_status set_bounds(teak_slice lower, teak_slice upper);
+  /* Restricts following calls to the entries whose columns of the index are encoded as this prefix. The bytes are copied. */
+  teak_status set_prefix(teak_slice prefix);
   bool bounded() const { return bounded_; }
 
   /* Like the functions teak_cursor_...() of teak.h. A row's bytes are valid until the next call on this cursor, or
@@ -105,6 +107,7 @@ class Cursor {
   teak_slice last_ = {nullptr, 0};
   ByteBuffer saved_, lower_, upper_;
   bool has_lower_ = false, has_upper_ = false;
+  bool is_prefix_ = false;  // lower_ is a prefix, and there is no other bound
 };
 
 }  // namespace teak

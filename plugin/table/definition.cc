@@ -16,27 +16,45 @@ namespace {
 
 constexpr LEX_CSTRING ROW_INDEX_LABEL = {"main", 4};
 
-teak_index_definition index_definition(const TABLE *form, const LEX_CSTRING &label, bool exact_lookups) {
+teak_index_definition index_definition(const TABLE *form, const LEX_CSTRING &label) {
   const ha_table_option_struct &options = *form->s->option_struct;
   teak_index_definition definition;
   definition.label = {reinterpret_cast<const uint8_t *>(label.str), label.length};
   definition.codec = codec_of(options.compression);
   definition.page_bytes = static_cast<uint32_t>(options.page_bytes);
-  definition.exact_lookups = exact_lookups;
+  definition.exact_lookups = false;
   definition.value_fixed_bytes = 0;
+  definition.suffix = TEAK_SUFFIX_NONE;
+  definition.suffix_bytes = 0;
   return definition;
+}
+
+/* The entries of a key that is not unique end with the primary key. If that has a fixed length, filters have the
+   columns before it. */
+void set_suffix(const TABLE *form, teak_index_definition *definition) {
+  std::string error;
+  const uint number = form->s->primary_key;
+  const std::unique_ptr<KeyCodec> primary =
+      number == MAX_KEY ? KeyCodec::create_hidden() : KeyCodec::create(form, number, nullptr, &error);
+  if (primary == nullptr || !primary->has_fixed_length() || primary->length_max() > UINT_MAX16) return;
+  definition->suffix = TEAK_SUFFIX_FIXED;
+  definition->suffix_bytes = static_cast<uint32_t>(primary->length_max());
 }
 
 }  // namespace
 
 teak_index_definition row_index_definition(const TABLE *form, const RowCodec &rows) {
-  teak_index_definition definition = index_definition(form, ROW_INDEX_LABEL, true);
+  teak_index_definition definition = index_definition(form, ROW_INDEX_LABEL);
+  definition.exact_lookups = true;
   definition.value_fixed_bytes = rows.fixed_bytes();
   return definition;
 }
 
 teak_index_definition key_index_definition(const TABLE *form, uint key) {
-  return index_definition(form, form->key_info[key].name, enforced_by_engine(form->key_info[key]));
+  teak_index_definition definition = index_definition(form, form->key_info[key].name);
+  definition.exact_lookups = enforced_by_engine(form->key_info[key]);
+  if (!definition.exact_lookups) set_suffix(form, &definition);
+  return definition;
 }
 
 std::unique_ptr<KeyCodec> create_checked_key_codec(const TABLE *form, uint number, const KeyCodec *primary,

@@ -193,12 +193,29 @@ pub fn key_successor(key: &[u8]) -> Vec<u8> {
 /// is greater.
 #[must_use]
 pub fn prefix_successor(prefix: &[u8]) -> Option<Vec<u8>> {
-    let keep = prefix.iter().rposition(|byte| *byte != 0xff)?;
-    let mut next = prefix.get(..=keep)?.to_vec();
-    if let Some(last) = next.last_mut() {
+    let mut next = None;
+    set_prefix_successor(&mut next, prefix);
+    next
+}
+
+/// Sets `next` to [`prefix_successor`]. Reuses its memory.
+pub fn set_prefix_successor(next: &mut Option<Vec<u8>>, prefix: &[u8]) {
+    let keep = prefix.iter().rposition(|byte| *byte != 0xff);
+    set_bytes(next, keep.and_then(|keep| prefix.get(..=keep)));
+    if let Some(last) = next.as_mut().and_then(|next| next.last_mut()) {
         *last += 1;
     }
-    Some(next)
+}
+
+/// Sets `bytes` to a copy of `new`. Reuses its memory.
+pub fn set_bytes(bytes: &mut Option<Vec<u8>>, new: Option<&[u8]>) {
+    match (bytes.as_mut(), new) {
+        (Some(bytes), Some(new)) => {
+            bytes.clear();
+            bytes.extend_from_slice(new);
+        }
+        (_, new) => *bytes = new.map(<[u8]>::to_vec),
+    }
 }
 
 #[cfg(test)]
@@ -237,5 +254,10 @@ mod tests {
         assert_eq!(prefix_successor(b"a\xff\xff"), Some(b"b".to_vec()));
         assert_eq!(prefix_successor(b"\xff"), None);
         assert_eq!(prefix_successor(b""), None);
+        let mut next = Some(b"xyz".to_vec());
+        for prefix in [b"ab".as_slice(), b"\xff", b"a\xff"] {
+            set_prefix_successor(&mut next, prefix);
+            assert_eq!(next, prefix_successor(prefix));
+        }
     }
 }

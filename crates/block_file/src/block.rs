@@ -33,7 +33,7 @@ const HEADER_VERSION: u8 = 1;
 pub enum BlockKind {
     /// Entries of a run.
     Page = 1,
-    /// The index of a run: addresses, counts, last keys and filters of its pages.
+    /// An index block of a run: addresses, counts and last keys of some pages, and their filter.
     RunIndex = 2,
     /// A node of the tree.
     Node = 3,

@@ -321,6 +321,17 @@ typedef enum teak_codec {
   TEAK_CODEC_LZMA = 6,
 } teak_codec;
 
+// The suffix of the keys of an index.
+typedef enum teak_suffix {
+  // No suffix: teak_cursor_set_prefix uses no filters.
+  TEAK_SUFFIX_NONE = 0,
+  // The last `suffix_bytes` bytes of a key.
+  TEAK_SUFFIX_FIXED = 1,
+  // The last two bytes of a key, big-endian, are the number of bytes before them that belong to
+  // the suffix.
+  TEAK_SUFFIX_COUNTED = 2,
+} teak_suffix;
+
 // An index of a table to create. Zero means the default for every field except label. Fields are
 // added at the end in later versions.
 typedef struct teak_index_definition {
@@ -339,6 +350,12 @@ typedef struct teak_index_definition {
   // all values, then the second bytes, and so on, which compresses better. More than 64 KiB
   // count as 64 KiB. Default: 0.
   uint32_t value_fixed_bytes;
+  // The end of the keys, after the part that is passed to teak_cursor_set_prefix. Filters contain
+  // the part of each key before its suffix. Must be TEAK_SUFFIX_NONE if exact_lookups is true.
+  // Default: TEAK_SUFFIX_NONE.
+  teak_suffix suffix;
+  // Only for TEAK_SUFFIX_FIXED: the length of the suffix in bytes, at most 65535.
+  uint32_t suffix_bytes;
 } teak_index_definition;
 
 // A table to create. Fields are added at the end in later versions.
@@ -713,6 +730,12 @@ void teak_cursor_close(teak_cursor *cursor);
 // before the bounds in the direction of the step, the step moves to the first key within them; if
 // it is after them, there is no row.
 teak_status teak_cursor_set_bounds(teak_cursor *cursor, teak_slice lower, teak_slice upper);
+
+// Restricts every later call to the keys that start with the prefix, like teak_cursor_set_bounds.
+// The prefix must be the whole part of these keys before their suffix (see teak_index_definition).
+// Then reads skip the parts of the index whose filters exclude the prefix. With any other prefix,
+// entries may be missing. If the keys of the index have no suffix, the call only sets bounds.
+teak_status teak_cursor_set_prefix(teak_cursor *cursor, teak_slice prefix);
 
 // Sets whether a locking cursor skips rows that other transactions have locked or written, instead
 // of waiting. The cursor then locks no ranges. Default: false.

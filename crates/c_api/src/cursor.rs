@@ -118,6 +118,21 @@ pub unsafe extern "C" fn teak_cursor_set_bounds(
     })
 }
 
+/// Restricts every later call to the keys that start with the prefix, like teak_cursor_set_bounds.
+/// The prefix must be the whole part of these keys before their suffix (see teak_index_definition).
+/// Then reads skip the parts of the index whose filters exclude the prefix. With any other prefix,
+/// entries may be missing. If the keys of the index have no suffix, the call only sets bounds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_set_prefix(
+    cursor: *mut teak_cursor,
+    prefix: teak_slice,
+) -> teak_status {
+    boundary!([exclusive(cursor), bytes(prefix)] {
+        cursor.cursor.set_prefix(prefix);
+        Ok(())
+    })
+}
+
 /// Sets the lock policy of a cursor to `policy`, or if `on` is false, resets it from `policy` to
 /// waiting.
 pub(crate) fn change_policy(cursor: &mut Cursor, policy: LockPolicy, on: bool) {

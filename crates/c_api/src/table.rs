@@ -8,7 +8,7 @@ use crate::codec::{codec_of, teak_codec_number};
 use crate::handles::{teak_engine, teak_table};
 use crate::slice::teak_slice;
 use crate::status::teak_status;
-use ::teak_engine::{IndexDefinition, TableDefinition};
+use ::teak_engine::{FilterKeys, IndexDefinition, KeySuffix, TableDefinition};
 use std::ffi::{c_char, c_void};
 
 /// An index of a table to create. Zero means the default for every field except label. Fields are
@@ -31,7 +31,29 @@ pub struct teak_index_definition {
     /// all values, then the second bytes, and so on, which compresses better. More than 64 KiB
     /// count as 64 KiB. Default: 0.
     pub value_fixed_bytes: u32,
+    /// The end of the keys, after the part that is passed to teak_cursor_set_prefix. Filters contain
+    /// the part of each key before its suffix. Must be TEAK_SUFFIX_NONE if exact_lookups is true.
+    /// Default: TEAK_SUFFIX_NONE.
+    pub suffix: teak_suffix_number,
+    /// Only for TEAK_SUFFIX_FIXED: the length of the suffix in bytes, at most 65535.
+    pub suffix_bytes: u32,
 }
+
+/// The suffix of the keys of an index.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum teak_suffix {
+    /// No suffix: teak_cursor_set_prefix uses no filters.
+    TEAK_SUFFIX_NONE = 0,
+    /// The last `suffix_bytes` bytes of a key.
+    TEAK_SUFFIX_FIXED = 1,
+    /// The last two bytes of a key, big-endian, are the number of bytes before them that belong to
+    /// the suffix.
+    TEAK_SUFFIX_COUNTED = 2,
+}
+
+/// The number of a `teak_suffix`, as C passes it.
+pub type teak_suffix_number = u32;
 
 // SAFETY: `repr(C)`; numbers, a nullable pointer and a bool.
 unsafe impl Extensible for teak_index_definition {
@@ -95,9 +117,23 @@ pub(crate) unsafe fn definition_of(
         label: unsafe { index.label.text("label") }?.to_owned(),
         codec: codec_of(index.codec)?,
         page_bytes: index.page_bytes,
-        exact_lookups: index.exact_lookups,
+        filter_keys: filter_keys_of(index)?,
         value_fixed_bytes: index.value_fixed_bytes,
     })
+}
+
+fn filter_keys_of(index: &teak_index_definition) -> Result<FilterKeys, Failure> {
+    match (index.suffix, index.exact_lookups) {
+        (0, false) => Ok(FilterKeys::None),
+        (0, true) => Ok(FilterKeys::Whole),
+        (1, false) => match u16::try_from(index.suffix_bytes) {
+            Ok(bytes) => Ok(FilterKeys::WithoutSuffix(KeySuffix::Fixed(bytes))),
+            Err(_) => Err(Failure::invalid("suffix_bytes is too large")),
+        },
+        (2, false) => Ok(FilterKeys::WithoutSuffix(KeySuffix::Counted)),
+        (1 | 2, true) => Err(Failure::invalid("an index has exact_lookups and a suffix")),
+        _ => Err(Failure::invalid("suffix is not a teak_suffix")),
+    }
 }
 
 /// Creates a table. Durable on return, as are dropping, renaming and truncating a table.

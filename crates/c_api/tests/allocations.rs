@@ -97,12 +97,17 @@ fn options(directory: &str) -> teak_engine_options {
     }
 }
 
-#[test]
-fn calls_made_per_row_do_not_allocate() {
+fn new_directory() -> std::path::PathBuf {
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("allocations-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+#[test]
+fn calls_made_per_row_do_not_allocate() {
+    let directory = new_directory();
     let options = options(directory.to_str().unwrap());
     let name = slice(b"./db/rows");
     let indexes = [b"p", b"u", b"s"].map(|label| teak_index_definition {
@@ -111,6 +116,8 @@ fn calls_made_per_row_do_not_allocate() {
         page_bytes: 0,
         exact_lookups: true,
         value_fixed_bytes: 0,
+        suffix: 0,
+        suffix_bytes: 0,
     });
     let definition = teak_table_definition {
         struct_size: size_of::<teak_table_definition>(),

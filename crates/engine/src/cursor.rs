@@ -96,6 +96,16 @@ impl Cursor {
         }
     }
 
+    /// Limits all further reads to the keys that start with `prefix`, as [`Cursor::set_bounds`].
+    /// If the filters of the index have keys without a suffix, the prefix must be the whole part of
+    /// these keys before the suffix. Then reads skip the runs whose filters exclude the prefix.
+    pub fn set_prefix(&mut self, prefix: &[u8]) {
+        match &mut self.kind {
+            Kind::Snapshot(cursor) => cursor.set_prefix(prefix),
+            Kind::Locking(cursor) => cursor.set_prefix(prefix),
+        }
+    }
+
     /// Sets how a locking read handles rows that another transaction has written
     /// or locked. [`LockPolicy::Wait`] is the default. Snapshot reads ignore it,
     /// and cursors of secondary indexes, or with gap locks, ignore

@@ -2,6 +2,7 @@
 
 use crate::error::{EngineError, EngineResult};
 use teak_base::Codec;
+use teak_tree::FilterKeys;
 
 /// Maximum number of indexes of a table, those that an alteration is building included.
 pub const INDEXES_MAX: usize = 256;
@@ -19,8 +20,10 @@ pub struct IndexDefinition {
     pub codec: Codec,
     /// Uncompressed bytes of a page; zero for the default.
     pub page_bytes: u32,
-    /// Whether lookups use complete keys. Otherwise no filters are built.
-    pub exact_lookups: bool,
+    /// The parts of keys that are in filters: whole keys for look-ups of one key
+    /// ([`Cursor::get`](crate::Cursor::get)), keys without a suffix for
+    /// [`Cursor::set_prefix`](crate::Cursor::set_prefix).
+    pub filter_keys: FilterKeys,
     /// Number of leading bytes of each value that contain columns of fixed
     /// width, if all values have them; pages of bottom runs store these bytes as
     /// byte planes. A number above 64 KiB counts as 64 KiB.
@@ -35,7 +38,7 @@ impl IndexDefinition {
             label: "PRIMARY".into(),
             codec: Codec::Lz4,
             page_bytes: 0,
-            exact_lookups: true,
+            filter_keys: FilterKeys::Whole,
             value_fixed_bytes: 0,
         }
     }

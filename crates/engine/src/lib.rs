@@ -19,7 +19,7 @@
 //!         label: "PRIMARY".into(),
 //!         codec: Codec::Zstd,
 //!         page_bytes: 0,
-//!         exact_lookups: true,
+//!         filter_keys: FilterKeys::Whole,
 //!         value_fixed_bytes: 0,
 //!     }],
 //!     metadata: Vec::new(),
@@ -94,6 +94,6 @@ pub use teak_transactions::{
     BlockerKind, LockMode, Owner, RangeLockKind, TransactionHandle, TransactionId, WaitError,
     WaitListener, report,
 };
-pub use teak_tree::{LostPart, PageCounts, SalvagedEntry, TreeOptions};
+pub use teak_tree::{FilterKeys, KeySuffix, LostPart, PageCounts, SalvagedEntry, TreeOptions};
 pub use transaction::{Duplicate, EngineTransaction, Isolation};
 pub use write::{RowChange, RowEntry};

@@ -22,7 +22,7 @@ pub struct EngineStatistics {
     /// All memory of the engine, in bytes: of the parts that have counters and, if
     /// the engine has its own allocator, of everything else.
     pub memory_bytes: u64,
-    /// Memory of pages, run indexes and separate values that cursors and merges use and that are
+    /// Memory of pages, index blocks and separate values that cursors and merges use and that are
     /// not in the page cache, in bytes.
     pub uncached_block_bytes: u64,
     /// Memory of the nodes of open trees, in bytes.
@@ -439,7 +439,8 @@ impl Engine {
 mod tests {
     use super::*;
     use crate::{
-        Codec, EngineOptions, IndexDefinition, IndexNumber, Isolation, RowEntry, TableDefinition,
+        Codec, EngineOptions, FilterKeys, IndexDefinition, IndexNumber, Isolation, RowEntry,
+        TableDefinition,
     };
     use teak_disk::MemoryDisk;
 
@@ -452,7 +453,7 @@ mod tests {
             label: "rows".into(),
             codec: Codec::None,
             page_bytes: 0,
-            exact_lookups: true,
+            filter_keys: FilterKeys::Whole,
             value_fixed_bytes: 0,
         };
         let definition = TableDefinition {

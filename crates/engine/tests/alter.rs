@@ -18,8 +18,8 @@ use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{
     AddedIndex, Alteration, AlterationPlan, Codec, Engine, EngineError, EngineResult,
-    EngineTransaction, EntryOrder, IndexDefinition, IndexNumber, PlannedIndex, ReadMode, RowEntry,
-    TableHandle, WaitError,
+    EngineTransaction, EntryOrder, FilterKeys, IndexDefinition, IndexNumber, PlannedIndex,
+    ReadMode, RowEntry, TableHandle, WaitError,
 };
 use teak_testing::{FaultDisk, WriteFailure};
 
@@ -28,7 +28,7 @@ fn index(label: &str) -> IndexDefinition {
         label: label.into(),
         codec: Codec::Zstd,
         page_bytes: 0,
-        exact_lookups: true,
+        filter_keys: FilterKeys::Whole,
         value_fixed_bytes: 0,
     }
 }

@@ -61,7 +61,7 @@ fn filled() -> Arc<FaultDisk> {
 fn flip(disk: &FaultDisk, path: &Path, which: impl Fn(u64) -> bool) {
     let length = disk.open(path).unwrap().len().unwrap();
     for sector in (16..length / 512).filter(|sector| which(*sector)) {
-        disk.flip_bit(path, sector * 512 + 100, 3).unwrap();
+        disk.flip_bit(path, sector * 512 + 30, 3).unwrap();
     }
 }
 

@@ -6,7 +6,7 @@ use crate::sessions::HeldCursor;
 use crate::simulation::Simulation;
 use std::collections::BTreeMap;
 use teak_engine::{
-    Cursor, EngineError, EngineResult, EngineTransaction, IndexNumber, ReadMode, Seek,
+    Cursor, EngineError, EngineResult, EngineTransaction, FilterKeys, IndexNumber, ReadMode, Seek,
 };
 use teak_model::{AccessOutcome, EntryKey, Key, LockMode, TableId, TooOld, Value};
 
@@ -115,6 +115,15 @@ impl Simulation {
             true => Some(self.draw_entry_key(table)?.key),
             false => None,
         };
+        let shape = self.shape(table)?;
+        let kind = shape.kinds.get(from.index).copied().unwrap_or(0);
+        let filter_keys = shape.filter_keys(kind);
+        let prefix = match filter_keys {
+            FilterKeys::WithoutSuffix(_) if self.random.one_in(2) => {
+                Some(filter_keys.part(&from.key).to_vec())
+            }
+            _ => None,
+        };
         let (Some(session), Some(handle)) = (
             self.sessions.get_mut(session_index),
             self.handles.get(&table),
@@ -134,7 +143,10 @@ impl Simulation {
                 Some(bound) if forward => key >= bound,
                 Some(bound) => key < bound,
             };
-            started && !ended
+            match &prefix {
+                Some(prefix) => started && key.starts_with(prefix),
+                None => started && !ended,
+            }
         };
         let mut expected: Vec<(&Key, &Value)> =
             visible.iter().filter(|(key, _)| inside(key)).collect();
@@ -151,7 +163,9 @@ impl Simulation {
         let found = (|| {
             let index = u32::try_from(from.index).unwrap_or(u32::MAX);
             let mut cursor = transaction.cursor(handle, IndexNumber(index), ReadMode::Snapshot)?;
-            if forward {
+            if let Some(prefix) = &prefix {
+                cursor.set_prefix(prefix);
+            } else if forward {
                 cursor.set_bounds(None, bound.as_deref());
             } else {
                 cursor.set_bounds(bound.as_deref(), None);

@@ -1,10 +1,10 @@
 //! Rows and their index entries. There are four kinds of indexes. Kind 0
 //! contains the rows by primary key. Kind 1 is unique, and its values are
-//! primary keys. The keys of kind 2 are a group number and the primary key. The
-//! keys of kind 3 are the inverted unique column, a group number and the
+//! primary keys. The keys of kind 2 are a group number, the primary key and its
+//! length. The keys of kind 3 are the inverted unique column, a group number and the
 //! primary key.
 
-use teak_engine::{Codec, IndexDefinition};
+use teak_engine::{Codec, FilterKeys, IndexDefinition, KeySuffix};
 use teak_model::{Key, TableId, Value};
 use teak_testing::Random;
 
@@ -47,8 +47,19 @@ impl Shape {
             label: format!("i{kind}"),
             codec: self.codec,
             page_bytes: 0,
-            exact_lookups: kind < 2,
+            filter_keys: self.filter_keys(kind),
             value_fixed_bytes: self.value_fixed_bytes,
+        }
+    }
+
+    /// The parts of keys that are in the filters of an index of a kind: those before the primary
+    /// key in kind 2, and in kind 3 if primary keys have a fixed length.
+    pub(crate) fn filter_keys(&self, kind: u8) -> FilterKeys {
+        match kind {
+            0 | 1 => FilterKeys::Whole,
+            2 => FilterKeys::WithoutSuffix(KeySuffix::Counted),
+            _ if self.key_style == 0 => FilterKeys::WithoutSuffix(KeySuffix::Fixed(8)),
+            _ => FilterKeys::None,
         }
     }
 
@@ -131,10 +142,12 @@ impl Shape {
                 (primary, value)
             }
             1 => (self.key(row.unique), primary),
-            2 => (
-                [&[b'g', byte(row.group)], primary.as_slice()].concat(),
-                Vec::new(),
-            ),
+            2 => {
+                let count = u16::try_from(primary.len()).unwrap_or(u16::MAX);
+                let front = [b'g', byte(row.group)];
+                let key = [front.as_slice(), &primary, &count.to_be_bytes()].concat();
+                (key, Vec::new())
+            }
             _ => {
                 let front = [b'r', 255 - byte(row.unique), byte(row.group)];
                 ([front.as_slice(), &primary].concat(), Vec::new())

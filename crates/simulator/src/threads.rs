@@ -26,7 +26,7 @@ use teak_engine::{
     TableDefinition,
 };
 use teak_testing::{FaultDisk, Random};
-use teak_tree::TreeOptions;
+use teak_tree::{FilterKeys, TreeOptions};
 use worker::{History, lock, work};
 
 const TABLE: &str = "./d/threads";
@@ -52,7 +52,7 @@ fn create(engine: &Engine) -> EngineResult<()> {
         label: label.into(),
         codec: Codec::Lz4,
         page_bytes: 0,
-        exact_lookups: true,
+        filter_keys: FilterKeys::Whole,
         value_fixed_bytes: 0,
     };
     engine.create_table(&TableDefinition {

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::index_key::entry_key;
 use std::fmt;
 use teak_base::bytes::Take;
-use teak_engine::{Codec, IndexDefinition, IndexNumber, TableDefinition};
+use teak_engine::{Codec, FilterKeys, IndexDefinition, IndexNumber, TableDefinition};
 
 type Derive = dyn Fn(&[u8], &[u8], &mut Vec<Vec<u8>>) + Send + Sync;
 
@@ -130,11 +130,14 @@ impl TableSchema {
     }
 
     pub(crate) fn definition(&self) -> Result<TableDefinition> {
-        let index = |label: &str, exact_lookups| IndexDefinition {
+        let index = |label: &str, is_unique: bool| IndexDefinition {
             label: label.to_owned(),
             codec: self.codec,
             page_bytes: self.page_bytes,
-            exact_lookups,
+            filter_keys: match is_unique {
+                true => FilterKeys::Whole,
+                false => FilterKeys::None,
+            },
             value_fixed_bytes: 0,
         };
         let secondary = self.indexes.iter().map(|own| index(&own.name, own.unique));

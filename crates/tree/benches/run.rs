@@ -15,7 +15,8 @@ use teak_base::{Codec, FileId, Operation, StorageResult, WriteId};
 use teak_block_file::BlockFile;
 use teak_disk::{Disk, MemoryDisk};
 use teak_tree::{
-    LookupKey, PageCache, ReadPattern, Run, RunWriter, RunWriterOptions, VersionCursor, Visit,
+    FilterKeys, LookupKey, PageCache, ReadPattern, Run, RunWriter, RunWriterOptions, VersionCursor,
+    Visit,
 };
 
 const RUN_BYTES: usize = 8 << 20;
@@ -92,12 +93,13 @@ struct Writing<'a> {
 }
 
 impl Shape {
-    fn start(self, place: &Place, codec: Codec, filters: bool) -> Writing<'_> {
+    fn start(self, place: &Place, codec: Codec, filter_keys: FilterKeys) -> Writing<'_> {
         let options = RunWriterOptions {
             page_bytes: PAGE_BYTES,
             codec,
             expected_bytes: RUN_BYTES as u64,
-            filters,
+            filter_keys,
+            is_upper: false,
             value_planes: 0,
             separate: None,
         };
@@ -121,8 +123,8 @@ impl Writing<'_> {
     }
 }
 
-fn write(place: &Place, shape: Shape, keys: &[Vec<u8>], filters: bool) -> Arc<Run> {
-    let mut writing = shape.start(place, Codec::Lz4, filters);
+fn write(place: &Place, shape: Shape, keys: &[Vec<u8>], filter_keys: FilterKeys) -> Arc<Run> {
+    let mut writing = shape.start(place, Codec::Lz4, filter_keys);
     for key in keys {
         assert!(writing.push(shape, key).is_ok());
     }
@@ -135,13 +137,13 @@ fn write(place: &Place, shape: Shape, keys: &[Vec<u8>], filters: bool) -> Arc<Ru
 }
 
 fn writes(shape: Shape, keys: &[Vec<u8>]) {
-    for (name, codec, filters) in [
-        ("write, no codec, no filters", Codec::None, false),
-        ("write, no codec, filters", Codec::None, true),
-        ("write, lz4, filters", Codec::Lz4, true),
+    for (name, codec, filter_keys) in [
+        ("write, no codec, no filters", Codec::None, FilterKeys::None),
+        ("write, no codec, filters", Codec::None, FilterKeys::Whole),
+        ("write, lz4, filters", Codec::Lz4, FilterKeys::Whole),
     ] {
         let place = Place::new();
-        let start = || shape.start(&place, codec, filters);
+        let start = || shape.start(&place, codec, filter_keys);
         bench(name, keys.len() as u64, start, |writing, number| {
             let key = &keys[number as usize];
             assert!(writing.push(shape, key).is_ok());
@@ -151,13 +153,13 @@ fn writes(shape: Shape, keys: &[Vec<u8>]) {
 
 fn reads(shape: Shape, keys: &[Vec<u8>]) {
     let place = Place::new();
-    let run = write(&place, shape, keys, true);
-    let bare = write(&place, shape, keys, false);
+    let run = write(&place, shape, keys, FilterKeys::Whole);
+    let bare = write(&place, shape, keys, FilterKeys::None);
     let count = keys.len() as u64;
     println!(
         "stored: {} bytes, {} pages",
         run.description().stored_bytes,
-        run.description().pages
+        run.description().index.pages()
     );
     let uncached = Arc::new(PageCache::new(0));
     let cold = Run::open(&place.file, &uncached, run.description().clone());

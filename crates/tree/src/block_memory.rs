@@ -41,7 +41,7 @@ impl Files {
 }
 
 impl BlockMemory {
-    /// Bytes of all pages, run indexes and separate values in memory, cached or not.
+    /// Bytes of all pages, index blocks and separate values in memory, cached or not.
     #[must_use]
     pub fn block_bytes(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed)
@@ -87,7 +87,7 @@ pub(crate) struct FileBlocks {
 /// What memory is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BlockUse {
-    /// A decoded page, run index or separate value.
+    /// A decoded page, index block or separate value.
     Block,
     /// A node, or a run in it: the run's description and the references to the run.
     Node,

@@ -1,5 +1,5 @@
-//! The cache of decoded pages, run indexes and separate values, which the trees of an engine share:
-//! a `quick_cache` (S3-FIFO) with sizes in bytes.
+//! The cache of decoded pages, index blocks and separate values, which the trees of an engine
+//! share: a `quick_cache` (S3-FIFO) with sizes in bytes.
 //!
 //! Space of a file is reused after its block is freed. The thread that writes a new block removes
 //! the cached one at the same offset. No reader can insert the old block again, because space is
@@ -11,7 +11,7 @@ use crate::lock_times::LockTimes;
 use crate::memory::MemtableMemory;
 use crate::node_memory::NodeMemory;
 use crate::page_counts::count_access;
-use crate::run::RunIndex;
+use crate::run::IndexBlock;
 use crate::value::SeparateValue;
 use quick_cache::sync::Cache;
 use std::sync::Arc;
@@ -41,10 +41,23 @@ pub struct CacheStatistics {
 
 type Key = (FileId, u64);
 
+/// How long the cache retains a block after it was loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Priority {
+    /// Blocks that are not used again are evicted first.
+    Normal,
+    /// As if the block had been used again. For index blocks that look-ups read: each saves the
+    /// look-ups of many keys the read of a page.
+    High,
+}
+
+/// The number of uses that a high priority counts as. The cache counts at most two.
+const HIGH_PRIORITY_USES: u64 = 2;
+
 #[derive(Clone, Debug)]
 pub(crate) enum Cached {
     Page(Arc<Page>),
-    Index(Arc<RunIndex>),
+    Index(Arc<IndexBlock>),
     Value(Arc<SeparateValue>),
 }
 
@@ -58,20 +71,22 @@ impl quick_cache::Weighter<Key, Cached> for Weigher {
     fn weight(&self, _key: &Key, value: &Cached) -> u64 {
         let bytes = match value {
             Cached::Page(page) => page.memory_bytes(),
-            Cached::Index(index) => index.memory_bytes(),
+            Cached::Index(block) => block.memory_bytes(),
             Cached::Value(value) => value.memory_bytes(),
         };
         (bytes + ENTRY_BYTES) as u64
     }
 }
 
-/// Decoded pages, run indexes and separate values, by file and offset, with a limit in bytes.
+/// Decoded pages, index blocks and separate values, by file and offset, with a limit in bytes.
 #[derive(Debug)]
 pub struct PageCache {
     blocks: Cache<Key, Cached, Weigher>,
     /// Lookups that did not find the block. They are counted here because `quick_cache` counts a
     /// lookup twice if it loads the block.
     misses: AtomicU64,
+    /// Uses that were counted only to give new blocks a high priority.
+    uses_by_priority: AtomicU64,
     /// Striped, because every check of a filter changes these counts.
     filters: Striped<FilterCounts>,
     memtables: Arc<MemtableMemory>,
@@ -106,6 +121,7 @@ impl PageCache {
             value_bytes_max: AtomicU64::new(blocks.shard_capacity() / VALUE_FRACTION),
             blocks,
             misses: AtomicU64::new(0),
+            uses_by_priority: AtomicU64::new(0),
             filters: Striped::default(),
             memtables: Arc::default(),
             lock_times: LockTimes::default(),
@@ -169,9 +185,10 @@ impl PageCache {
             let counts = self.filters.iter().map(count);
             counts.map(|count| count.load(Ordering::Relaxed)).sum()
         };
+        let uses_by_priority = self.uses_by_priority.load(Ordering::Relaxed);
         let filter_negatives = sum(|stripe| &stripe.negatives);
         CacheStatistics {
-            hits: self.blocks.hits(),
+            hits: self.blocks.hits().saturating_sub(uses_by_priority),
             misses: self.misses.load(Ordering::Relaxed),
             bytes: self.blocks.weight(),
             capacity_bytes: self.blocks.capacity(),
@@ -205,12 +222,13 @@ impl PageCache {
         &self,
         file: FileId,
         offset: u64,
+        priority: Priority,
         load: impl FnOnce() -> StorageResult<Cached>,
     ) -> StorageResult<Cached> {
         count_access();
         match self.blocks.get(&(file, offset)) {
             Some(held) => Ok(held),
-            None => self.load(file, offset, load),
+            None => self.load(file, offset, priority, load),
         }
     }
 
@@ -219,10 +237,19 @@ impl PageCache {
         &self,
         file: FileId,
         offset: u64,
+        priority: Priority,
         load: impl FnOnce() -> StorageResult<Cached>,
     ) -> StorageResult<Cached> {
         self.misses.fetch_add(1, Ordering::Relaxed);
-        self.blocks.get_or_insert_with(&(file, offset), load)
+        let loaded = self.blocks.get_or_insert_with(&(file, offset), load)?;
+        if priority == Priority::High {
+            for _ in 0..HIGH_PRIORITY_USES {
+                if self.blocks.get(&(file, offset)).is_some() {
+                    self.uses_by_priority.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(loaded)
     }
 
     pub(crate) fn forget(&self, file: FileId, offset: u64) {

@@ -14,6 +14,7 @@
 mod open;
 mod step;
 
+use crate::filter_keys::KeyPrefix;
 use crate::key_search::key_order;
 use crate::merge::heap::{Direction, KeyHeap};
 use crate::node::KeyRange;
@@ -24,6 +25,7 @@ use crate::{
     EncodedReference, RangeTombstone, SeparateValue, StoredValue, ValueReference, VersionCursor,
 };
 use std::sync::Arc;
+use teak_base::bytes::{set_bytes, set_prefix_successor};
 use teak_base::visibility::Visibility;
 use teak_base::{StorageResult, WriteId};
 
@@ -79,6 +81,8 @@ pub struct TreeCursor<V> {
     passed: u32,
     /// Where moves backward end (inclusive) and where moves forward end (exclusive).
     limits: (Option<Vec<u8>>, Option<Vec<u8>>),
+    /// The prefix to which the cursor is restricted, if any. It is also the lower limit.
+    prefix: Option<KeyPrefix>,
     /// The separate value that was returned last.
     separate: Option<(EncodedReference, Arc<SeparateValue>)>,
 }
@@ -116,6 +120,7 @@ impl Tree {
             key: Vec::new(),
             passed: 0,
             limits: (None, None),
+            prefix: None,
             separate: None,
         }
     }
@@ -149,9 +154,34 @@ impl<V: Visibility> TreeCursor<V> {
     /// Restricts the cursor to `lower <= key < upper`: moves forward end at `upper`, and moves
     /// backward end at `lower`. A seek forward from below `lower`, or backward from above `upper`,
     /// does not apply that limit. The visibility of keys beyond the limit is not checked, which
-    /// matters if the check has side effects.
+    /// matters if the check has side effects. Ends a restriction to a prefix; then the cursor has
+    /// no position until the next seek.
     pub fn set_limits(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
-        self.limits = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
+        if self.prefix.take().is_some() {
+            self.position = CursorPosition::None;
+        }
+        set_bytes(&mut self.limits.0, lower);
+        set_bytes(&mut self.limits.1, upper);
+    }
+
+    /// Restricts the cursor to keys that start with the prefix. The prefix must be the part of all
+    /// these keys that filters have ([`FilterKeys::part`](crate::FilterKeys::part), by the options
+    /// of the tree). Then the cursor does not read pages of runs whose filters exclude the prefix.
+    /// With another prefix, entries may be missing. The cursor has no position until the next seek.
+    /// `None`, or other limits, end the restriction.
+    pub fn set_prefix(&mut self, prefix: Option<&[u8]>) {
+        self.position = CursorPosition::None;
+        let Some(prefix) = prefix else {
+            self.set_limits(None, None);
+            return;
+        };
+        set_bytes(&mut self.limits.0, Some(prefix));
+        set_prefix_successor(&mut self.limits.1, prefix);
+        let filter_keys = self.tree.options().filter_keys;
+        match &mut self.prefix {
+            Some(current) => current.set(prefix, filter_keys),
+            None => self.prefix = Some(KeyPrefix::new(prefix, filter_keys)),
+        }
     }
 
     /// Whether this key and all following ones are beyond the upper limit.

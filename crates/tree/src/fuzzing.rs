@@ -18,9 +18,9 @@ pub const TARGETS: &[Target] = &[
         seeds: decoders::page_seeds,
     },
     Target {
-        name: "run_index",
-        run: decoders::run_index,
-        seeds: decoders::run_index_seeds,
+        name: "index_block",
+        run: decoders::index_block,
+        seeds: decoders::index_block_seeds,
     },
     Target {
         name: "run_description",

@@ -1,4 +1,4 @@
-//! Binary search among the sorted keys of a page or a run index.
+//! Binary search among the sorted keys of a page, an index block or an index table.
 //!
 //! The common prefix of all keys is skipped. An array stores, for one of every `step` keys, the
 //! eight bytes after the common prefix as a number; a key that ends within these bytes is padded
@@ -95,7 +95,7 @@ pub(crate) fn common_bytes(a: &[u8], b: &[u8]) -> usize {
 
 /// A search index over a sequence of sorted keys. If keys are out of order, searches may return a
 /// wrong number, but one of at most the number of keys.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeySearch {
     count: usize,
     /// `prefixes` contains one of every `step` keys.

@@ -10,6 +10,7 @@ mod cursor;
 mod empty_file;
 mod estimate;
 mod filter;
+mod filter_keys;
 mod flush;
 mod huge_chunk;
 mod install_state;
@@ -52,6 +53,7 @@ pub use checkpoint::{TreeCheckpoint, TreeCheckpointTurn};
 pub use cursor::TreeCursor;
 pub use empty_file::is_empty_index_file;
 pub use filter::LookupKey;
+pub use filter_keys::{FilterKeys, KeySuffix};
 pub use flush::{BulkLoad, FlushJob, FlushReport, JobKind, PausedLoad, TreeBacklog};
 pub use key_search::key_order;
 pub use lock_times::LockTimes;
@@ -64,8 +66,8 @@ pub use page::{Page, PageBuilder};
 pub use page_counts::PageCounts;
 pub use range_tombstone::RangeTombstone;
 pub use run::{
-    FinishedRun, ReadPattern, Run, RunCursor, RunDescription, RunWriter, RunWriterOptions,
-    SeparateOptions, SeparateTotals,
+    FinishedRun, IndexTable, ReadPattern, Run, RunCursor, RunDescription, RunWriter,
+    RunWriterOptions, SeparateOptions, SeparateTotals,
 };
 pub use salvage::{SalvageCursor, SalvagedEntry};
 pub use space::{SpaceAction, SpaceGoal};

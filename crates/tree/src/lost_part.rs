@@ -10,8 +10,8 @@ pub enum LostKind {
     Value,
     /// A page of a run.
     Page,
-    /// A whole run.
-    Run,
+    /// Pages of a run, because their index block cannot be read.
+    Pages,
     /// A node, with all runs below it.
     Subtree,
     /// A superblock, which may be newer than the one that was used.
@@ -74,7 +74,7 @@ impl fmt::Display for LostPart {
         f.write_str(match self.kind {
             LostKind::Value => "a large value",
             LostKind::Page => "a page",
-            LostKind::Run => "a run",
+            LostKind::Pages => "the pages of an index block",
             LostKind::Subtree => "a node and everything below it",
             LostKind::Checkpoint => "a superblock, and perhaps newer changes,",
         })?;

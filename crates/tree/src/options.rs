@@ -1,7 +1,7 @@
 //! The options of a tree.
 
-use crate::ValueReference;
 use crate::run::SEPARATE_FRACTION;
+use crate::{FilterKeys, ValueReference};
 use teak_base::Codec;
 
 /// The shape of a tree and the format of its blocks. Stored in the superblock. Changed options
@@ -14,9 +14,8 @@ pub struct TreeOptions {
     pub codec: Codec,
     /// Codec of upper runs, which are short-lived.
     pub upper_codec: Codec,
-    /// Whether runs get filters. Filters help lookups of complete keys, as in
-    /// primary and unique indexes.
-    pub filters: bool,
+    /// The parts of keys that are in the filters of runs.
+    pub filter_keys: FilterKeys,
     /// Leading bytes of values, which contain columns of fixed width. Pages of bottom runs store
     /// these bytes as byte planes.
     pub value_planes: u32,
@@ -44,7 +43,7 @@ impl Default for TreeOptions {
             page_bytes: 64 * 1024,
             codec: Codec::Zstd,
             upper_codec: Codec::Lz4,
-            filters: true,
+            filter_keys: FilterKeys::Whole,
             value_planes: 0,
             separate_value_bytes: 16 * 1024,
             leaf_bytes: 8 * MIB,
@@ -66,7 +65,7 @@ impl TreeOptions {
             page_bytes: 256,
             codec: Codec::Zstd,
             upper_codec: Codec::Lz4,
-            filters: true,
+            filter_keys: FilterKeys::Whole,
             value_planes: 2,
             separate_value_bytes: 250,
             leaf_bytes: 1024,
@@ -84,7 +83,7 @@ impl TreeOptions {
     pub fn is_valid(&self) -> bool {
         const PAGE_BYTES_MAX: u32 = 8 << 20;
         const COUNT_MAX: u32 = 1 << 16;
-        // So that all offsets within the index block of a run are below 4 GiB.
+        // So that the counts of a run are below 2^32.
         const BYTES_MAX: u64 = 1 << 31;
         let counts = [self.fanout, self.leaf_runs_max, self.child_runs_max];
         let sizes = [self.leaf_bytes, self.child_buffer_bytes, self.run_bytes_max];

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-/// Pages, run indexes and separate values that a thread has used since it started.
+/// Pages, index blocks and separate values that a thread has used since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PageCounts {

@@ -2,8 +2,8 @@
 //! options, the log position from which recovery replays, the next child number, and counts of rows
 //! and bytes. See "Superblock payload of a tree" in `docs/design/format.md`.
 
-use crate::TreeOptions;
 use crate::node::ChildId;
+use crate::{FilterKeys, TreeOptions};
 use std::path::Path;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::limits::LSN_MAX;
@@ -11,7 +11,7 @@ use teak_base::{Codec, Lsn, StorageError, StorageResult};
 use teak_block_file::BlockAddress;
 
 /// The version of the payload's format.
-const PAYLOAD_VERSION: u32 = 3;
+const PAYLOAD_VERSION: u32 = 4;
 
 /// The superblock's payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Payload {
         out.put_u32(options.page_bytes);
         out.put_u8(options.codec.number());
         out.put_u8(options.upper_codec.number());
-        out.put_u8(u8::from(options.filters));
+        out.put_u8(options.filter_keys.number());
         out.put_u8(0);
         out.put_u32(options.value_planes);
         out.put_u32(options.fanout);
@@ -57,6 +57,7 @@ impl Payload {
         out.put_u64(self.raw_bytes);
         out.put_u32(options.separate_value_bytes);
         self.shared_runs.unwrap_or(none).encode(&mut out);
+        out.put_u16(options.filter_keys.suffix_bytes());
         out
     }
 
@@ -94,7 +95,7 @@ impl Payload {
         let page_bytes = take.u32()?;
         let page_codec = codec(take.u8()?)?;
         let upper_codec = codec(take.u8()?)?;
-        let filters = take.u8()? != 0;
+        let filter_keys = take.u8()?;
         take.u8()?;
         let value_planes = take.u32()?;
         let fanout = take.u32()?;
@@ -109,7 +110,7 @@ impl Payload {
                 page_bytes,
                 codec: page_codec,
                 upper_codec,
-                filters,
+                filter_keys: FilterKeys::None,
                 value_planes,
                 separate_value_bytes: 0,
                 leaf_bytes: take.u64()?,
@@ -125,6 +126,9 @@ impl Payload {
         payload.options.separate_value_bytes = take.u32()?;
         let shared_runs = BlockAddress::decode(take)?;
         payload.shared_runs = (shared_runs.offset != 0).then_some(shared_runs);
+        let suffix_bytes = take.u16()?;
+        payload.options.filter_keys =
+            FilterKeys::from_numbers(filter_keys, suffix_bytes).ok_or(Malformed)?;
         if !payload.options.is_valid()
             || payload.next_child_id > ChildId::MAX.0
             || payload.flushed_lsn.0 > LSN_MAX
@@ -203,11 +207,11 @@ mod tests {
     #[test]
     fn a_newer_version_is_refused() {
         let mut bytes = payload().encode();
-        bytes[0] = 4;
+        bytes[0] = 5;
         let refused = Payload::decode(Path::new("t"), &bytes);
         assert!(matches!(
             refused,
-            Err(StorageError::UnsupportedFormat { found: 4, .. })
+            Err(StorageError::UnsupportedFormat { found: 5, .. })
         ));
     }
 

@@ -1,9 +1,10 @@
-//! Runs: immutable sorted sequences of pages with an index block.
+//! Runs: immutable sorted sequences of pages, with index blocks.
 
 mod cursor;
 mod description;
 mod estimate;
-mod index;
+mod index_block;
+mod index_table;
 mod read_pattern;
 mod relocate;
 mod separate;
@@ -15,23 +16,31 @@ mod writer;
 pub use cursor::RunCursor;
 pub(crate) use description::SEPARATE_FRACTION;
 pub use description::{RunDescription, SeparateTotals};
-pub use index::RunIndex;
+pub use index_block::IndexBlock;
+#[cfg(feature = "fuzzing")]
+pub(crate) use index_block::{INDEX_BLOCK_LAYOUT, IndexBlockBuilder};
+pub use index_table::IndexTable;
+#[cfg(feature = "fuzzing")]
+pub(crate) use index_table::{IndexTableBuilder, bound_between};
 pub use read_pattern::ReadPattern;
 pub(crate) use relocate::RelocateOptions;
 pub use writer::{FinishedRun, RunWriter, RunWriterOptions, SeparateOptions};
 
 use crate::block_memory::{BlockCharge, FileBlocks};
-use crate::cache::Cached;
+use crate::cache::{Cached, Priority};
+use crate::filter_keys::KeyPrefix;
 use crate::key_search::{is_same_key, key_order};
 use crate::page::PAGE_LAYOUT_ROW;
 use crate::page_counts::count_read;
 use crate::{LookupKey, Page, PageCache, StoredValue, Visit};
-use index::{PageRecord, RUN_INDEX_LAYOUT};
+#[cfg(not(feature = "fuzzing"))]
+use index_block::INDEX_BLOCK_LAYOUT;
+use index_block::PageRecord;
 use std::sync::Arc;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
 use teak_block_file::{BlockAddress, BlockFile, BlockKind};
 
-/// An open run. Opening does no I/O; the index block and the pages are read through the cache.
+/// An open run. Opening does no I/O; index blocks and pages are read through the cache.
 /// While the owner uses the run, it must hold a pin that prevents the reuse of the run's blocks.
 #[derive(Debug)]
 pub struct Run {
@@ -41,6 +50,26 @@ pub struct Run {
     /// Counts the run's blocks in memory.
     blocks: FileBlocks,
     charge: BlockCharge,
+}
+
+/// The number of a page: its index block, and its place in this block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageNumber {
+    pub(crate) block: usize,
+    pub(crate) page: usize,
+}
+
+impl PageNumber {
+    pub(crate) fn new(block: usize, page: usize) -> Self {
+        Self { block, page }
+    }
+}
+
+fn record_of(block: &IndexBlock, number: PageNumber) -> &PageRecord {
+    let Some(record) = block.pages().get(number.page) else {
+        unreachable!("the number is that of a page of the index block");
+    };
+    record
 }
 
 /// Approximate bytes of a run in nodes, without its description: references, the range of the run,
@@ -106,20 +135,21 @@ impl Run {
         key: &LookupKey<'_>,
         visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
     ) -> StorageResult<Visit> {
-        let Some(index) = self.index()? else {
+        if self.description.index.is_empty() {
             return Ok(Visit::Continue);
-        };
-        let first = index.page_of(key.bytes());
-        for number in first..index.pages().len() {
-            // The versions may continue on further pages, whose filters also contain the key.
-            if index.has_filter(number) {
-                let passes = index.may_contain(number, key.hash());
-                self.cache.count_filter(!passes);
-                if !passes {
-                    return Ok(Visit::Continue);
-                }
+        }
+        let number = self.description.index.block_of(key.bytes());
+        let block = self.index_block(number, ReadPattern::Random, Priority::High)?;
+        if block.has_filter() {
+            let passes = block.may_contain(key.hash_for(self.description.filter_keys));
+            self.cache.count_filter(!passes);
+            if !passes {
+                return Ok(Visit::Continue);
             }
-            let page = self.page(&index, number, ReadPattern::Random)?;
+        }
+        // The versions may continue on further pages, but not in another index block.
+        for place in block.page_of(key.bytes())..block.pages().len() {
+            let page = self.page(&block, PageNumber::new(number, place), ReadPattern::Random)?;
             let mut entry = page.lower_bound(key.bytes());
             while entry < page.entries() {
                 if !is_same_key(page.key(entry), key.bytes()) {
@@ -132,11 +162,42 @@ impl Run {
                 }
                 entry += 1;
             }
-            if index.last_key(number) != key.bytes() {
+            if block.last_key(place) != key.bytes() {
                 break;
             }
         }
         Ok(Visit::Continue)
+    }
+
+    /// Whether the run may have entries whose keys start with the prefix and are equal except
+    /// for their suffix. Reads an index block, unless the range of the run excludes the prefix.
+    ///
+    /// # Errors
+    /// Errors of reading blocks.
+    pub(crate) fn may_have_prefix(&self, prefix: &KeyPrefix) -> StorageResult<bool> {
+        let RunDescription {
+            first_key,
+            last_key,
+            index,
+            filter_keys,
+            ..
+        } = &self.description;
+        if index.is_empty()
+            || key_order(last_key, prefix.bytes()).is_lt()
+            || (key_order(first_key, prefix.bytes()).is_gt()
+                && !first_key.starts_with(prefix.bytes()))
+        {
+            return Ok(false);
+        }
+        let Some(hash) = prefix.hash_for(*filter_keys) else {
+            return Ok(true);
+        };
+        // The keys with the prefix begin in this block, if there are any (see `index_table`).
+        let number = index.block_of(prefix.bytes());
+        let block = self.index_block(number, ReadPattern::Random, Priority::High)?;
+        let passes = block.may_contain(hash);
+        self.cache.count_filter(!passes);
+        Ok(passes)
     }
 
     /// The value of an entry of one of the run's pages.
@@ -154,110 +215,133 @@ impl Run {
     /// # Errors
     /// Errors of reading blocks.
     pub fn addresses(&self) -> StorageResult<Vec<BlockAddress>> {
-        let mut addresses = Vec::new();
-        if let (Some(index), Some(own)) = (self.index()?, self.description.index) {
-            addresses.extend(index.pages().iter().map(|page| page.address));
-            addresses.push(own);
+        let mut addresses: Vec<BlockAddress> = self.description.index.addresses().collect();
+        for number in 0..self.description.index.len() {
+            let block = self.index_block(number, ReadPattern::Sequential, Priority::Normal)?;
+            addresses.extend(block.pages().iter().map(|page| page.address));
         }
         Ok(addresses)
     }
 
-    /// Reads the run's index from the disk, even if it is cached.
-    pub(crate) fn stored_index(&self) -> StorageResult<Option<Arc<RunIndex>>> {
-        let address = self.description.index;
-        address.map(|address| self.read_index(address)).transpose()
-    }
-
     /// Reads a page from the disk, even if it is cached.
-    pub(crate) fn stored_page(&self, index: &RunIndex, number: usize) -> StorageResult<Arc<Page>> {
-        let Some(record) = index.pages().get(number) else {
-            unreachable!("pages are asked for by numbers of the index");
-        };
-        self.read_page(index, number, record)
-    }
-
-    /// Returns the run's index; `None` when the run has no entries.
-    pub(crate) fn index(&self) -> StorageResult<Option<Arc<RunIndex>>> {
-        let Some(address) = self.description.index else {
-            return Ok(None);
-        };
-        let load = || Ok(Cached::Index(self.read_index(address)?));
-        match self
-            .cache
-            .get_or_load(self.file.file_id(), address.offset, load)?
-        {
-            Cached::Index(index) => Ok(Some(index)),
-            // The cache has another block at this address, so the file is damaged. Reading the
-            // block returns the error.
-            Cached::Page(_) | Cached::Value(_) => Ok(Some(self.read_index(address)?)),
-        }
-    }
-
-    #[cold]
-    fn read_index(&self, address: BlockAddress) -> StorageResult<Arc<RunIndex>> {
-        count_read();
-        let block = self.file.read_block(address, BlockKind::RunIndex)?;
-        if block.description.layout != RUN_INDEX_LAYOUT {
-            return Err(self.corrupt(address, "the run index is of an unknown layout"));
-        }
-        let mut index = RunIndex::decode(&block.raw)
-            .map_err(|_| self.corrupt(address, "the run index is malformed"))?;
-        index.charge(self.charge_block(index.memory_bytes()));
-        Ok(Arc::new(index))
-    }
-
-    /// Returns a page of the run, which must exist.
-    pub(crate) fn page(
+    pub(crate) fn stored_page(
         &self,
-        index: &RunIndex,
+        block: &IndexBlock,
+        number: PageNumber,
+    ) -> StorageResult<Arc<Page>> {
+        self.read_page(block, number, record_of(block, number))
+    }
+
+    /// Returns an index block of the run, which must exist.
+    pub(crate) fn index_block(
+        &self,
         number: usize,
         pattern: ReadPattern,
-    ) -> StorageResult<Arc<Page>> {
-        let Some(record) = index.pages().get(number) else {
-            unreachable!("pages are asked for by numbers of the index");
+        priority: Priority,
+    ) -> StorageResult<Arc<IndexBlock>> {
+        let Some(address) = self.description.index.address(number) else {
+            unreachable!("the number is that of an index block of the run");
         };
+        let (file, offset) = (self.file.file_id(), address.offset);
+        let found = match pattern {
+            ReadPattern::Sequential => self.cache.get(file, offset),
+            ReadPattern::Random => {
+                let load = || Ok(Cached::Index(self.stored_index_block(number)?));
+                Some(self.cache.get_or_load(file, offset, priority, load)?)
+            }
+        };
+        match found {
+            Some(Cached::Index(block)) => Ok(block),
+            // The block is not cached. Or the cache has another block at this address: then the
+            // file is damaged, and reading the block returns the error.
+            _ => self.stored_index_block(number),
+        }
+    }
+
+    /// Reads an index block from the disk, even if it is cached.
+    #[cold]
+    pub(crate) fn stored_index_block(&self, number: usize) -> StorageResult<Arc<IndexBlock>> {
+        let index = &self.description.index;
+        let Some(address) = index.address(number) else {
+            unreachable!("the number is that of an index block of the run");
+        };
+        count_read();
+        let block = self.file.read_block(address, BlockKind::RunIndex)?;
+        if block.description.layout != INDEX_BLOCK_LAYOUT {
+            return Err(self.corrupt(address, "the index block is of an unknown layout"));
+        }
+        let mut block = IndexBlock::decode(&block.raw)
+            .map_err(|_| self.corrupt(address, "the index block is malformed"))?;
+        let pages = block.pages().len();
+        let last_key = block.last_key(pages - 1);
+        let is_last_right = match index.bound_after(number) {
+            Some(bound) => last_key < bound,
+            None => last_key == self.description.last_key,
+        };
+        if !is_last_right
+            || last_key < index.bound_before(number)
+            || pages as u64 != index.pages_before(number + 1) - index.pages_before(number)
+            || block.entries_before(pages)
+                != index.entries_before(number + 1) - index.entries_before(number)
+        {
+            return Err(self.corrupt(address, "the index block and its run disagree"));
+        }
+        block.charge(self.charge_block(block.memory_bytes()));
+        Ok(Arc::new(block))
+    }
+
+    /// Returns a page of the run, which must exist. `block` is the index block with its record.
+    pub(crate) fn page(
+        &self,
+        block: &IndexBlock,
+        number: PageNumber,
+        pattern: ReadPattern,
+    ) -> StorageResult<Arc<Page>> {
+        let record = record_of(block, number);
         let (file, offset) = (self.file.file_id(), record.address.offset);
         let found = match pattern {
             ReadPattern::Sequential => self.cache.get(file, offset),
             ReadPattern::Random => {
-                let load = || Ok(Cached::Page(self.read_page(index, number, record)?));
-                Some(self.cache.get_or_load(file, offset, load)?)
+                let load = || Ok(Cached::Page(self.read_page(block, number, record)?));
+                let priority = Priority::Normal;
+                Some(self.cache.get_or_load(file, offset, priority, load)?)
             }
         };
         match found {
             Some(Cached::Page(page)) => Ok(page),
-            // The page is not cached. Or the cache has another block at this address: then the file
-            // is damaged, and reading the block returns the error.
-            _ => self.read_page(index, number, record),
+            // As for index blocks.
+            _ => self.read_page(block, number, record),
         }
     }
 
     #[cold]
     fn read_page(
         &self,
-        index: &RunIndex,
-        number: usize,
+        block: &IndexBlock,
+        number: PageNumber,
         record: &PageRecord,
     ) -> StorageResult<Arc<Page>> {
         let address = record.address;
         count_read();
-        let block = self.file.read_block(address, BlockKind::Page)?;
-        if block.description.layout != PAGE_LAYOUT_ROW {
+        let stored = self.file.read_block(address, BlockKind::Page)?;
+        if stored.description.layout != PAGE_LAYOUT_ROW {
             return Err(self.corrupt(address, "the page is of an unknown layout"));
         }
         let mut page =
-            Page::decode(block.raw).map_err(|_| self.corrupt(address, "the page is malformed"))?;
-        // The last keys in the index ascend, so these comparisons ensure that keys ascend across
-        // pages.
+            Page::decode(stored.raw).map_err(|_| self.corrupt(address, "the page is malformed"))?;
+        // Bounds and last keys ascend, so these comparisons ensure that keys ascend across pages.
         let last = page.entries() - 1;
-        let before = number.checked_sub(1).map(|before| index.last_key(before));
+        let before = match number.page.checked_sub(1) {
+            Some(before) => block.last_key(before),
+            None => self.description.index.bound_before(number.block),
+        };
         let values = page.references().map(|(_, value)| value.address.end());
         if values.max().unwrap_or(0) != record.values_end
             || page.entries() != record.entries as usize
-            || page.key(last) != index.last_key(number)
-            || before.is_some_and(|before| page.key(0) < before)
+            || page.key(last) != block.last_key(number.page)
+            || page.key(0) < before
         {
-            return Err(self.corrupt(address, "the page and its run's index disagree"));
+            return Err(self.corrupt(address, "the page and its index block disagree"));
         }
         page.charge(self.charge_block(page.memory_bytes()));
         Ok(Arc::new(page))

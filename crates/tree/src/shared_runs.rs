@@ -20,8 +20,8 @@ const SHARED_RUNS_LAYOUT: u8 = 1;
 const BLOCK_ENTRIES_MAX: usize = 1 << 16;
 const PARTS: usize = 64;
 
-/// The numbers of references, by the offset of the run's index, of runs that have at least two. A
-/// clone shares its memory until one of the two is changed.
+/// The numbers of references, by the offset of the run's first index block, of runs that have at
+/// least two. A clone shares its memory until one of the two is changed.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedRuns {
     parts: Vec<Arc<BTreeMap<u64, u32>>>,

@@ -2,6 +2,7 @@
 //! need no dynamic dispatch. It clips runs to the part that a reference covers,
 //! and returns settled ids for runs that are marked as settled.
 
+use crate::filter_keys::KeyPrefix;
 use crate::key_search::is_same_key;
 use crate::node::{KeyRange, RunHandle, RunRef};
 use crate::version::MemtableSlot;
@@ -38,6 +39,19 @@ impl Source {
             clip: run.clip.clone(),
             valid: false,
         })
+    }
+
+    /// Makes the source not valid if it has no entries with the prefix, and then returns true.
+    /// Reads at most one block of a run. Memtables have no filters.
+    pub(crate) fn leave_out(&mut self, prefix: &KeyPrefix) -> StorageResult<bool> {
+        let Self::Run(run) = self else {
+            return Ok(false);
+        };
+        if run.handle.run.may_have_prefix(prefix)? {
+            return Ok(false);
+        }
+        run.valid = false;
+        Ok(true)
     }
 
     /// Moves past all versions of the current key. `buffer` is scratch space

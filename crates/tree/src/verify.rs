@@ -155,6 +155,9 @@ impl Check<'_> {
         progress: &mut dyn FnMut(&VerifyReport) -> bool,
     ) -> StorageResult<()> {
         let handle = &run.handle;
+        if handle.is_settled() && !handle.can_be_marked() {
+            return Err(self.damage(offset, "a run is marked as settled that must not be"));
+        }
         if run.clip.is_none() {
             if !child_range.covers(handle.extent()) {
                 return Err(self.damage(offset, "a run is outside its child's range"));

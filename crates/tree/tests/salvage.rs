@@ -176,7 +176,7 @@ fn everything_outside_lost_parts_is_read() {
     for kind in [
         LostKind::Value,
         LostKind::Page,
-        LostKind::Run,
+        LostKind::Pages,
         LostKind::Subtree,
     ] {
         assert!(kinds.contains(&kind), "no {kind:?} was lost");

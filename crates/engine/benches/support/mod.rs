@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 use teak_disk::MemoryDisk;
-use teak_engine::{Codec, Engine, EngineOptions, IndexDefinition, TableDefinition, TableHandle};
+use teak_engine::{
+    Codec, Engine, EngineOptions, FilterKeys, IndexDefinition, TableDefinition, TableHandle,
+};
 
 /// The number of rows from the command line.
 pub fn rows_wanted(otherwise: u32) -> u32 {
@@ -23,7 +25,10 @@ pub fn definition(table: &str, codec: Codec, indexes: u32) -> TableDefinition {
         },
         codec,
         page_bytes: 0,
-        exact_lookups: number == 0,
+        filter_keys: match number {
+            0 => FilterKeys::Whole,
+            _ => FilterKeys::None,
+        },
         value_fixed_bytes: 0,
     };
     TableDefinition {

@@ -13,6 +13,7 @@ use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::limits::LSN_MAX;
 use teak_base::write_id_ranges::{EncodedRanges, put_write_id_ranges};
 use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRanges};
+use teak_tree::FilterKeys;
 
 /// The largest valid id of a durable table, file or write. Ids are allocated in sequence, so a
 /// larger one is malformed.
@@ -130,7 +131,7 @@ impl IndexEntry {
         out.put_bytes(self.label.as_bytes());
         out.put_u8(self.codec.number());
         out.put_u32(self.page_bytes);
-        out.put_u8(u8::from(self.exact_lookups));
+        self.filter_keys.encode(out);
         out.put_u32(self.value_fixed_bytes);
         out.put_varint(self.oldest_write_id.0);
         out.put_varint(self.durable_generation);
@@ -144,7 +145,7 @@ impl IndexEntry {
             label: take_text(take)?,
             codec: Codec::from_number(take.u8()?).ok_or(Malformed)?,
             page_bytes: take_page_bytes(take)?,
-            exact_lookups: take_bool(take)?,
+            filter_keys: FilterKeys::decode(take)?,
             value_fixed_bytes: take_value_fixed_bytes(take)?,
             oldest_write_id: WriteId(take_id(take)?),
             durable_generation: take.varint()?,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRange, WriteIdRanges};
-use teak_tree::{EMPTY_FILE_BYTES, TreeOptions};
+use teak_tree::{EMPTY_FILE_BYTES, FilterKeys, TreeOptions};
 
 /// Maximum length of the part of a value that is stored column by column, in bytes.
 pub(super) const VALUE_FIXED_BYTES_MAX: u32 = 64 << 10;
@@ -70,8 +70,8 @@ pub(crate) struct IndexEntry {
     pub codec: Codec,
     /// Uncompressed bytes of a page; zero for the default.
     pub page_bytes: u32,
-    /// Whether lookups use complete keys. Otherwise no filters are built.
-    pub exact_lookups: bool,
+    /// The parts of keys that are in filters.
+    pub filter_keys: FilterKeys,
     /// Number of leading bytes of each value that contain columns of fixed width.
     pub value_fixed_bytes: u32,
     /// The oldest unsettled write id that the file may have contained when the
@@ -94,7 +94,7 @@ impl IndexEntry {
             label: definition.label,
             codec: definition.codec,
             page_bytes: definition.page_bytes,
-            exact_lookups: definition.exact_lookups,
+            filter_keys: definition.filter_keys,
             value_fixed_bytes: definition.value_fixed_bytes.min(VALUE_FIXED_BYTES_MAX),
             oldest_write_id: WriteId::SETTLED,
             durable_generation: 0,
@@ -123,7 +123,7 @@ impl IndexEntry {
             label: self.label.clone(),
             codec: self.codec,
             page_bytes: self.page_bytes,
-            exact_lookups: self.exact_lookups,
+            filter_keys: self.filter_keys,
             value_fixed_bytes: self.value_fixed_bytes,
         }
     }
@@ -131,7 +131,7 @@ impl IndexEntry {
     /// Sets the options of a tree that the entry determines.
     pub(crate) fn apply_to(&self, options: &mut TreeOptions) {
         options.codec = self.codec;
-        options.filters = self.exact_lookups;
+        options.filter_keys = self.filter_keys;
         options.value_planes = self.value_fixed_bytes;
         if self.page_bytes != 0 {
             options.page_bytes = self.page_bytes;

@@ -15,7 +15,7 @@ const TEMPORARY_FILE: &str = "teak.catalogue.new";
 
 /// The format version of the data directory. Recovery reads the catalogue first, so this version
 /// also covers changes of the log and of index files.
-pub(crate) const CATALOGUE_VERSION: u32 = 7;
+pub(crate) const CATALOGUE_VERSION: u32 = 8;
 
 const MAGIC: &[u8; 8] = b"TEAKCATA";
 /// Magic, version, reserved, payload length, checksum.
@@ -133,6 +133,7 @@ mod tests {
     use std::collections::BTreeMap;
     use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRanges};
     use teak_disk::MemoryDisk;
+    use teak_tree::FilterKeys;
 
     fn ids(ids: &[u64]) -> WriteIdRanges {
         ids.iter().copied().map(WriteId).collect()
@@ -159,7 +160,7 @@ mod tests {
                 label: "PRIMARY".into(),
                 codec: Codec::Zstd,
                 page_bytes: 65536,
-                exact_lookups: true,
+                filter_keys: FilterKeys::Whole,
                 value_fixed_bytes: 7,
                 oldest_write_id: WriteId(80),
                 durable_generation: 12,
@@ -198,7 +199,7 @@ mod tests {
 
     #[test]
     fn other_versions_are_rejected_with_their_number() {
-        for version in [1, 2, 3, 4, 5, 6, 8, 99] {
+        for version in [1, 2, 3, 4, 5, 6, 7, 99] {
             let mut bytes = encode_catalogue(&example());
             bytes[8] = version;
             let error = decode_catalogue(Path::new("c"), &bytes).unwrap_err();

@@ -1,5 +1,6 @@
 //! Directions, seeks, and the bounds within which a cursor returns rows.
 
+use teak_base::bytes::{set_bytes, set_prefix_successor};
 use teak_tree::key_order;
 
 /// The target of a seek.
@@ -27,12 +28,27 @@ pub(super) enum Motion {
 pub(super) struct Bounds {
     lower: Option<Vec<u8>>,
     upper: Option<Vec<u8>>,
+    /// Whether these are the keys that start with `lower`, and filters have `lower`.
+    is_prefix: bool,
 }
 
 impl Bounds {
     pub(super) fn set(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
-        copy_bound(&mut self.lower, lower);
-        copy_bound(&mut self.upper, upper);
+        set_bytes(&mut self.lower, lower);
+        set_bytes(&mut self.upper, upper);
+        self.is_prefix = false;
+    }
+
+    /// Sets the bounds of the keys that start with a prefix that filters have.
+    pub(super) fn set_prefix(&mut self, prefix: &[u8]) {
+        set_bytes(&mut self.lower, Some(prefix));
+        set_prefix_successor(&mut self.upper, prefix);
+        self.is_prefix = true;
+    }
+
+    /// The prefix, if filters have it.
+    pub(super) fn prefix(&self) -> Option<&[u8]> {
+        self.lower().filter(|_| self.is_prefix)
     }
 
     pub(super) fn lower(&self) -> Option<&[u8]> {
@@ -73,15 +89,5 @@ impl Bounds {
             (Some(key), Some(upper)) => Some(key.min(upper)),
             (key, upper) => key.or(upper),
         }
-    }
-}
-
-fn copy_bound(bound: &mut Option<Vec<u8>>, new: Option<&[u8]>) {
-    match (bound.as_mut(), new) {
-        (Some(bound), Some(new)) => {
-            bound.clear();
-            bound.extend_from_slice(new);
-        }
-        (_, new) => *bound = new.map(<[u8]>::to_vec),
     }
 }

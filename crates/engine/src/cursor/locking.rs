@@ -63,6 +63,10 @@ impl LockingCursor {
         self.limit_tree();
     }
 
+    pub(super) fn set_prefix(&mut self, prefix: &[u8]) {
+        self.position.set_prefix(prefix);
+    }
+
     pub(super) fn policy(&self) -> LockPolicy {
         self.policy
     }
@@ -199,8 +203,8 @@ impl LockingCursor {
             let serial = transaction.serial.without_writes();
             position.set_view(transaction.newest_view()?, serial);
         }
-        if let (None, Some(view)) = (&position.tree, &position.view) {
-            position.tree = Some(position.index.tree.cursor(Arc::clone(view)));
+        if position.tree.is_none() {
+            position.open_tree(true);
             self.limit_tree();
         }
         Ok(())
@@ -210,7 +214,10 @@ impl LockingCursor {
     /// outside of the bounds.
     fn limit_tree(&mut self) {
         let bounds = &self.position.bounds;
-        if let Some(tree) = &mut self.position.tree {
+        // A prefix also sets the limits.
+        if bounds.prefix().is_none()
+            && let Some(tree) = &mut self.position.tree
+        {
             tree.set_limits(bounds.lower(), bounds.upper());
         }
     }

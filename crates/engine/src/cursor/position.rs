@@ -110,7 +110,33 @@ impl IndexPosition {
     pub(super) fn set_bounds(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
         // After this, the next step starts from the saved key and respects both bounds.
         self.detach_from_tree();
+        if self.bounds.prefix().is_some()
+            && let Some(tree) = &mut self.tree
+        {
+            tree.set_prefix(None);
+        }
         self.bounds.set(lower, upper);
+    }
+
+    pub(super) fn set_prefix(&mut self, prefix: &[u8]) {
+        self.detach_from_tree();
+        self.bounds.set_prefix(prefix);
+        if let Some(tree) = &mut self.tree {
+            tree.set_prefix(Some(prefix));
+        }
+    }
+
+    /// Creates the tree's cursor, if there is a view. `follow_inserts`: see
+    /// [`TreeCursor::follow_inserts`].
+    pub(super) fn open_tree(&mut self, follow_inserts: bool) {
+        if let Some(view) = &self.view {
+            let tree = self.index.tree.cursor(Arc::clone(view));
+            let tree = self.tree.insert(tree);
+            tree.follow_inserts(follow_inserts);
+            if let Some(prefix) = self.bounds.prefix() {
+                tree.set_prefix(Some(prefix));
+            }
+        }
     }
 
     /// Whether the view was taken at this serial of the transaction.

@@ -20,6 +20,10 @@ impl SnapshotCursor {
         self.position.set_bounds(lower, upper);
     }
 
+    pub(super) fn set_prefix(&mut self, prefix: &[u8]) {
+        self.position.set_prefix(prefix);
+    }
+
     pub(super) fn skip_large_values(&mut self, skip: bool) {
         self.position.skips_large_values = skip;
     }
@@ -126,13 +130,11 @@ impl SnapshotCursor {
             .refresh(&transaction.core, transaction.serial)?;
         self.ensure_view(transaction)?;
         let position = &mut self.position;
-        if let (None, Some(view)) = (&position.tree, &position.view) {
-            let mut tree = position.index.tree.cursor(view.clone());
+        if position.tree.is_none() {
             // A snapshot does not see what others insert later. So the tree's cursor searches for
             // new entries only if the transaction has writes. The transaction's first write changes
             // the serial, and then the tree's cursor is opened again.
-            tree.follow_inserts(transaction.has_writes());
-            position.tree = Some(tree);
+            position.open_tree(transaction.has_writes());
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use teak_base::bytes::{Put, Take};
 use teak_base::checksum::checksum_parts;
 use teak_base::fuzzing::Input;
 use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRanges};
+use teak_tree::FilterKeys;
 
 /// Offset of the payload's length in the header. The checksum follows the length.
 const BEFORE_LENGTH: usize = 16;
@@ -53,7 +54,7 @@ fn index(file: u64) -> IndexEntry {
         label: "PRIMARY".into(),
         codec: Codec::Zstd,
         page_bytes: 65536,
-        exact_lookups: true,
+        filter_keys: FilterKeys::Whole,
         value_fixed_bytes: 7,
         oldest_write_id: WriteId(80),
         durable_generation: 12,

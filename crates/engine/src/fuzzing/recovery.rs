@@ -14,7 +14,7 @@ use teak_base::bytes::{Put, Take};
 use teak_base::fuzzing::Input;
 use teak_base::{FileId, Lsn, Operation, WriteId, WriteIdRange, WriteIdRanges};
 use teak_disk::{Disk, MemoryDisk};
-use teak_tree::TreeOptions;
+use teak_tree::{FilterKeys, TreeOptions};
 use teak_write_ahead_log::{IdParts, LogOptions, Record, WriteAheadLog, WriteOperation};
 
 const INSTANCE: u64 = 7;
@@ -61,7 +61,7 @@ fn create(disk: &Arc<dyn Disk>) -> EngineResult<()> {
         label: label.into(),
         codec: Codec::Lz4,
         page_bytes: 0,
-        exact_lookups: true,
+        filter_keys: FilterKeys::Whole,
         value_fixed_bytes: 0,
     };
     engine.create_table(&TableDefinition {

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{
-    Codec, Engine, EngineError, EngineOptions, EngineResult, EngineTransaction, IndexDefinition,
-    IndexNumber, Isolation, ReadMode, RowChange, RowEntry, TableDefinition, TableHandle, WaitError,
+    Codec, Engine, EngineError, EngineOptions, EngineResult, EngineTransaction, FilterKeys,
+    IndexDefinition, IndexNumber, Isolation, ReadMode, RowChange, RowEntry, TableDefinition,
+    TableHandle, WaitError,
 };
 use teak_tree::TreeOptions;
 
@@ -49,16 +50,19 @@ pub fn capture_messages(options: &mut EngineOptions) -> Arc<Mutex<Vec<String>>> 
 }
 
 pub fn definition(name: &str) -> TableDefinition {
-    let index = |label: &str, exact_lookups| IndexDefinition {
+    let index = |label: &str, filter_keys| IndexDefinition {
         label: label.into(),
         codec: Codec::Lz4,
         page_bytes: 0,
-        exact_lookups,
+        filter_keys,
         value_fixed_bytes: 0,
     };
     TableDefinition {
         name: name.into(),
-        indexes: vec![index("PRIMARY", true), index("by_value", false)],
+        indexes: vec![
+            index("PRIMARY", FilterKeys::Whole),
+            index("by_value", FilterKeys::None),
+        ],
         metadata: b"metadata".to_vec(),
     }
 }

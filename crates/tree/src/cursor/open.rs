@@ -114,7 +114,10 @@ impl<V: Visibility> TreeCursor<V> {
 
     /// Moves to the first visible key at or after `key`, leaf by leaf.
     pub(super) fn seek_forward(&mut self, key: &[u8]) -> StorageResult<bool> {
-        let mut from: Arc<[u8]> = key.into();
+        let mut from: Arc<[u8]> = match &self.prefix {
+            Some(prefix) => key.max(prefix.bytes()).into(),
+            None => key.into(),
+        };
         loop {
             let Some(version) = &self.version else {
                 return Ok(false);
@@ -126,7 +129,10 @@ impl<V: Visibility> TreeCursor<V> {
             self.refresh_memtable_layers();
             self.direction = Direction::Forward;
             for source in &mut self.sources {
-                source.seek(&from)?;
+                match &self.prefix {
+                    Some(prefix) if source.leave_out(prefix)? => {}
+                    _ => source.seek(&from)?,
+                }
             }
             self.rebuild_heap();
             if self.find_forward()? {
@@ -149,6 +155,12 @@ impl<V: Visibility> TreeCursor<V> {
     /// Moves to the last visible key before `key`; without `key`, to the last visible key.
     pub(super) fn seek_backward(&mut self, key: Option<&[u8]>) -> StorageResult<bool> {
         let mut before: Option<Arc<[u8]>> = key.map(Into::into);
+        if self.prefix.is_some()
+            && let Some(after) = self.limits.1.as_deref()
+            && before.as_deref().is_none_or(|before| before > after)
+        {
+            before = Some(after.into());
+        }
         loop {
             let Some(version) = &self.version else {
                 return Ok(false);
@@ -176,9 +188,10 @@ impl<V: Visibility> TreeCursor<V> {
             self.refresh_memtable_layers();
             self.direction = Direction::Backward;
             for source in &mut self.sources {
-                match &before {
-                    Some(before) => source.seek_before(before)?,
-                    None => source.seek_last()?,
+                match (&self.prefix, &before) {
+                    (Some(prefix), _) if source.leave_out(prefix)? => {}
+                    (_, Some(before)) => source.seek_before(before)?,
+                    (_, None) => source.seek_last()?,
                 }
             }
             self.rebuild_heap();

@@ -135,7 +135,9 @@ impl JobContext<'_> {
         }
         let edited = self.edit(install, version, outcome)?;
         self.claim.release(install);
-        let freed = freed_addresses(&edited.freed, &released.addresses);
+        let mut freed = freed_addresses(&edited.freed, &released.addresses);
+        let relocated = outcome.relocated.iter().flat_map(|(_, runs)| runs);
+        freed.extend(relocated.flat_map(|moved| &moved.freed));
         tree.file
             .publish(std::mem::take(&mut outcome.written.blocks), &freed);
         install.set_references(&edited.references);
@@ -274,8 +276,10 @@ fn consumed_addresses(outcome: &JobOutcome) -> StorageResult<Addresses> {
     for run in outcome.released() {
         addresses.insert(run.handle.id(), run.handle.run.addresses()?);
     }
+    // A run and its copy have the same id if the first index block was not moved. Then the run does
+    // not lose its reference. In either case only the blocks that were moved are freed.
     for moved in outcome.relocated.iter().flat_map(|(_, runs)| runs) {
-        addresses.insert(moved.old.handle.id(), moved.freed.clone());
+        addresses.insert(moved.old.handle.id(), Vec::new());
     }
     Ok(addresses)
 }

@@ -69,7 +69,8 @@ impl<'a> RunOutput<'a> {
             codec,
             // The estimated size after compression.
             expected_bytes: expected_bytes.min(cut_bytes) / 2,
-            filters: options.filters,
+            filter_keys: options.filter_keys,
+            is_upper: form == RunForm::Upper,
             value_planes: match level {
                 MergeLevel::Upper => 0,
                 MergeLevel::Bottom => options.value_planes,
@@ -134,9 +135,9 @@ impl<'a> RunOutput<'a> {
         written.stored_bytes += blocks.iter().map(WrittenBlocks::bytes).sum::<u64>();
         written.copied.extend(copied);
         written.blocks.extend(blocks);
-        let number = match description.index {
-            Some(_) => 0,
-            None => self.tree.install.lock().take_child_id().0,
+        let number = match description.index.is_empty() {
+            true => self.tree.install.lock().take_child_id().0,
+            false => 0,
         };
         let run = Run::open(&self.tree.file, &self.tree.cache, description);
         let handle = RunHandle::new(run, self.form, false, number);

@@ -1,11 +1,12 @@
-//! Fuzz targets of single structures: pages, run indexes, descriptions, filters and the
+//! Fuzz targets of single structures: pages, index blocks, descriptions, filters and the
 //! superblock's payload.
 
+use crate::filter::FilterSize;
 use crate::payload::Payload;
-use crate::run::RunIndex;
+use crate::run::{IndexBlock, IndexBlockBuilder, IndexTableBuilder};
 use crate::{
-    Page, PageBuilder, RangeTombstone, RunDescription, SeparateTotals, TreeOptions, ValueReference,
-    filter,
+    FilterKeys, KeySuffix, Page, PageBuilder, RangeTombstone, RunDescription, SeparateTotals,
+    TreeOptions, ValueReference, filter,
 };
 use std::path::Path;
 use teak_base::bytes::{Put, Take};
@@ -87,43 +88,42 @@ pub(super) fn page_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Decodes a run index. If this succeeds, it must encode to the same bytes.
-pub(super) fn run_index(bytes: &[u8]) {
-    let Ok(index) = RunIndex::decode(bytes) else {
+/// Decodes an index block. If this succeeds, it must encode to the same bytes.
+pub(super) fn index_block(bytes: &[u8]) {
+    let Ok(block) = IndexBlock::decode(bytes) else {
         return;
     };
     let mut again = Vec::new();
-    index.encode(&mut again);
-    assert_eq!(again, bytes, "an index encodes to itself");
-    assert!(index.memory_bytes() <= 4 * bytes.len() + 512);
-    for page in 0..index.pages().len() {
-        let key = index.last_key(page);
-        let found = index.page_of(key);
-        assert!(found <= page && index.last_key(found) == key);
-        let _ = (
-            index.has_filter(page),
-            index.may_contain(page, hash_key(key)),
-        );
+    block.encode(&mut again);
+    assert_eq!(again, bytes, "an index block encodes to itself");
+    assert!(block.memory_bytes() <= 4 * bytes.len() + 512);
+    for page in 0..block.pages().len() {
+        let key = block.last_key(page);
+        let found = block.page_of(key);
+        assert!(found <= page && block.last_key(found) == key);
+        let _ = (block.has_filter(), block.may_contain(hash_key(key)));
     }
-    assert!(index.page_of(b"any key") <= index.pages().len());
+    assert!(block.page_of(b"any key") <= block.pages().len());
 }
 
-pub(super) fn run_index_seeds() -> Vec<Vec<u8>> {
+pub(super) fn index_block_seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for filters in [false, true] {
-        let mut index = RunIndex::default();
+        let mut block = IndexBlockBuilder::new(FilterSize::Upper);
         for number in 0..5u8 {
             let address = BlockAddress {
                 offset: 8192 + 128 * u64::from(number),
                 bytes: 100,
             };
-            let hashes: Vec<u64> = (0..u64::from(number)).filter(|_| filters).collect();
+            if filters {
+                (0..u64::from(number)).for_each(|hash| block.add_hash(hash));
+            }
             let key = [b'a' + number / 2, number];
             let values_end = 128 * u64::from(number / 3);
-            index.push(address, 3, 90, &key, &hashes, values_end);
+            block.push(address, 3, 90, &key, values_end);
         }
         let mut raw = Vec::new();
-        index.encode(&mut raw);
+        block.finish(&mut raw);
         seeds.push(raw);
     }
     seeds
@@ -161,18 +161,21 @@ pub(super) fn run_description_seeds() -> Vec<Vec<u8>> {
         end: end.to_vec(),
         write_id: WriteId(4),
     };
+    let mut index = IndexTableBuilder::default();
+    for (bound, offset) in [("", 8192), ("k", 8320)] {
+        let address = BlockAddress { offset, bytes: 77 };
+        let pushed = index.push(bound.as_bytes(), address, 2, 6);
+        pushed.expect("the counts are small");
+    }
     let full = RunDescription {
-        index: Some(BlockAddress {
-            offset: 8192,
-            bytes: 77,
-        }),
+        index: index.finish(),
+        filter_keys: FilterKeys::WithoutSuffix(KeySuffix::Fixed(1)),
         blocks_end: 8448,
         first_key: b"a".to_vec(),
         last_key: b"zz".to_vec(),
         puts: 10,
         deletes: 2,
         keys: 12,
-        pages: 3,
         raw_bytes: 1000,
         stored_bytes: 300,
         separate: SeparateTotals {
@@ -211,14 +214,17 @@ pub(super) fn filter(bytes: &[u8]) {
             _ => input.u64(),
         });
     }
+    let size = input.one_of(&[FilterSize::Upper, FilterSize::Bottom]);
     let mut built = vec![9];
-    filter::build(&hashes, &mut built);
+    filter::build(&hashes, size, &mut built);
     let (_, built) = built.split_at(1);
-    assert!(built.len() <= 32 * (1 + hashes.len()));
-    assert!(hashes.iter().all(|hash| filter::may_contain(built, *hash)));
+    let bits_set = size.bits_set();
+    assert!(built.len() <= 64 * (1 + hashes.len()));
+    let passes = |hash: &u64| filter::may_contain(built, bits_set, *hash);
+    assert!(hashes.iter().all(passes));
     let any = input.rest();
     for hash in hashes {
-        let _ = filter::may_contain(any, hash);
+        let _ = filter::may_contain(any, bits_set, hash);
     }
 }
 

@@ -1,12 +1,12 @@
 //! Fuzz target of node blocks: they are loaded, which computes their totals, and encoded again.
 
 use crate::node::{Node, NodeReader, encode_node, node_block_description};
-use crate::{PageCache, RunDescription, SeparateTotals};
+use crate::{FilterKeys, IndexTable, PageCache, RunDescription, SeparateTotals};
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::bytes::Put;
 use teak_base::{FileId, StorageResult};
-use teak_block_file::{BlockFile, BlockKind};
+use teak_block_file::{BlockAddress, BlockFile, BlockKind};
 use teak_disk::{Disk, MemoryDisk};
 
 /// Loads the raw bytes of a node. If this succeeds, encoding and loading it
@@ -83,17 +83,21 @@ pub(super) fn node_seeds() -> Vec<Vec<u8>> {
 
 fn other_run() -> Vec<u8> {
     let description = RunDescription {
-        index: Some(teak_block_file::BlockAddress {
-            offset: 16384,
-            bytes: 99,
-        }),
+        index: IndexTable::of_one(
+            BlockAddress {
+                offset: 16384,
+                bytes: 99,
+            },
+            1,
+            5,
+        ),
+        filter_keys: FilterKeys::None,
         blocks_end: 16640,
         first_key: b"c".to_vec(),
         last_key: b"d".to_vec(),
         puts: 5,
         deletes: 0,
         keys: 5,
-        pages: 1,
         raw_bytes: 100,
         stored_bytes: 256,
         separate: SeparateTotals::default(),

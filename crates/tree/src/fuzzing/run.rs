@@ -1,8 +1,10 @@
 //! Fuzz target of runs: a run is written in the codec that the input selects, and read by scans in
 //! both directions and by lookups.
 
+use crate::filter_keys::KeyPrefix;
 use crate::{
-    LookupKey, PageCache, ReadPattern, Run, RunWriter, RunWriterOptions, VersionCursor, Visit,
+    FilterKeys, KeySuffix, LookupKey, PageCache, ReadPattern, Run, RunWriter, RunWriterOptions,
+    VersionCursor, Visit,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -10,6 +12,14 @@ use teak_base::fuzzing::Input;
 use teak_base::{Codec, FileId, Operation, StorageResult, WriteId};
 use teak_block_file::BlockFile;
 use teak_disk::{Disk, MemoryDisk};
+
+/// All kinds of filters.
+pub(super) const FILTER_KEYS: [FilterKeys; 4] = [
+    FilterKeys::None,
+    FilterKeys::Whole,
+    FilterKeys::WithoutSuffix(KeySuffix::Fixed(1)),
+    FilterKeys::WithoutSuffix(KeySuffix::Counted),
+];
 
 type Entry = (Vec<u8>, WriteId, Operation, Vec<u8>);
 
@@ -26,7 +36,8 @@ pub(super) fn run(bytes: &[u8]) {
         },
         codec,
         expected_bytes: u64::from(input.u16()),
-        filters: input.below(2) == 1,
+        filter_keys: input.one_of(&FILTER_KEYS),
+        is_upper: input.below(2) == 1,
         value_planes: u32::from(input.below(5)),
         separate: None,
     };
@@ -105,6 +116,16 @@ fn check(options: &RunWriterOptions, entries: &[Entry]) -> StorageResult<()> {
     }
     assert!(!cursor.valid());
     for key in keys {
+        let filter_keys = options.filter_keys;
+        let part = filter_keys.part(key);
+        let mut prefixed = entries.iter().filter(|entry| entry.0.starts_with(part));
+        if prefixed.all(|entry| filter_keys.part(&entry.0) == part) {
+            let prefix = KeyPrefix::new(part, filter_keys);
+            assert!(
+                run.may_have_prefix(&prefix)?,
+                "the prefix of a key is found"
+            );
+        }
         let versions = entries.iter().filter(|entry| entry.0 == key);
         let mut versions = versions.map(|(_, id, operation, value)| (*id, *operation, value));
         run.visit(&LookupKey::new(key), &mut |id, operation, value| {

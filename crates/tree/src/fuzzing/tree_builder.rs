@@ -4,23 +4,23 @@
 //! Leaves start at the keys `b`, `c`, `d` and so on, except the first, which starts at the empty
 //! key. A tree has one or two levels of nodes.
 
+use super::run::FILTER_KEYS;
+use crate::filter::FilterSize;
 use crate::node::{KeyRange, NodeReader, node_block_description};
 use crate::page::PAGE_LAYOUT_ROW;
 use crate::payload::Payload;
-use crate::run::RunIndex;
+use crate::run::{INDEX_BLOCK_LAYOUT, IndexBlockBuilder, IndexTableBuilder, bound_between};
 use crate::value::VALUE_LAYOUT;
-use crate::{PageBuilder, PageCache, RangeTombstone, RunDescription, TreeOptions, ValueReference};
+use crate::{
+    FilterKeys, PageBuilder, PageCache, RangeTombstone, RunDescription, TreeOptions, ValueReference,
+};
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::bytes::Put;
-use teak_base::checksum::hash_key;
 use teak_base::fuzzing::Input;
 use teak_base::{FileId, Lsn, Operation, StorageResult, WriteId};
 use teak_block_file::{BlockAddress, BlockDescription, BlockFile, BlockKind, BlockWriter};
 use teak_disk::Disk;
-
-/// The layout number of run indexes.
-const INDEX_LAYOUT: u8 = 2;
 
 /// The range of first bytes of a run's keys.
 type FirstBytes = std::ops::Range<u8>;
@@ -74,7 +74,7 @@ pub(super) fn build(disk: &Arc<dyn Disk>, path: &Path, input: &mut Input<'_>) ->
 
 fn options(input: &mut Input<'_>) -> TreeOptions {
     let mut options = TreeOptions::tiny();
-    options.filters = input.below(2) == 1;
+    options.filter_keys = input.one_of(&FILTER_KEYS);
     options.codec = input.quick_codec();
     if input.rarely() {
         options.fanout = input.u32();
@@ -183,7 +183,7 @@ impl Builder<'_, '_> {
                 write_id: id,
             });
         }
-        if description.index.is_none() && description.range_tombstones.is_empty() {
+        if description.index.is_empty() && description.range_tombstones.is_empty() {
             description.range_tombstones.push(RangeTombstone {
                 start: vec![first_bytes.start],
                 end: vec![first_bytes.start, 1],
@@ -208,7 +208,7 @@ impl Builder<'_, '_> {
             raw.put_bytes(&[first_bytes.end - 1, self.input.u8()]);
         }
         description.encode(raw);
-        if description.index.is_none() {
+        if description.index.is_empty() {
             self.numbered_runs += 1;
             raw.put_varint(self.numbered_runs);
         }
@@ -225,7 +225,7 @@ impl Builder<'_, '_> {
             0 => description.puts = number,
             1 => description.deletes = number,
             2 => description.keys = number,
-            3 => description.pages = u32::try_from(number & 0xffff_ffff).unwrap_or(0),
+            3 => description.filter_keys = self.input.one_of(&FILTER_KEYS),
             4 => description.raw_bytes = number,
             5 => description.stored_bytes = number,
             6 => description.write_ids = Some((WriteId(2), WriteId(number))),
@@ -238,14 +238,15 @@ impl Builder<'_, '_> {
     /// Writes the pages and the index of a run.
     fn entries(&mut self, first_bytes: &FirstBytes) -> StorageResult<RunDescription> {
         let mut description = RunDescription::default();
-        let mut index = RunIndex::default();
+        let mut block = IndexBlockBuilder::new(FilterSize::Bottom);
+        let mut index = IndexTableBuilder::default();
+        let mut bound = Vec::new();
         let start = self.writer.bytes_written();
         let (mut lead, mut number) = (first_bytes.start, 0u8);
         let mut last: Option<(Vec<u8>, bool)> = None;
-        let filters = self.input.below(2) == 1;
+        let filter_keys = self.input.one_of(&FILTER_KEYS);
         for _ in 0..self.input.below(4) {
             let mut page = PageBuilder::new(u32::from(self.input.below(3)));
-            let mut hashes = Vec::new();
             let mut values_end = 0;
             for _ in 0..=self.input.below(20) {
                 let step = self.input.u8();
@@ -274,8 +275,14 @@ impl Builder<'_, '_> {
                 if description.entries() == 0 {
                     description.first_key.clone_from(&key);
                 }
-                if filters && (is_new || page.is_empty()) {
-                    hashes.push(hash_key(&key));
+                if is_new && page.is_empty() && block.pages() > 0 && self.input.below(2) == 1 {
+                    self.index_block(&mut block, &mut index, &bound, &mut description)?;
+                    let before = last.as_ref().map_or(&[][..], |(key, _)| key);
+                    bound = bound_between(before, &key).to_vec();
+                    change_rarely(self.input, &mut bound);
+                }
+                if filter_keys != FilterKeys::None && is_new {
+                    block.add_hash(filter_keys.hash(&key));
                 }
                 if operation == Operation::Put && step % 16 == 5 {
                     let reference = self.separate(&value)?;
@@ -304,22 +311,36 @@ impl Builder<'_, '_> {
             let raw_bytes = raw.len();
             change_rarely(self.input, &mut raw);
             let address = self.write(BlockKind::Page, PAGE_LAYOUT_ROW, &raw)?;
-            index.push(address, entries, raw_bytes, last_key, &hashes, values_end);
+            block.push(address, entries, raw_bytes, last_key, values_end);
             let ends = address.end().max(values_end);
             description.blocks_end = description.blocks_end.max(ends);
         }
         if let Some((key, _)) = last {
             description.last_key = key;
-            description.pages = u32::try_from(index.pages().len()).unwrap_or(0);
-            let mut raw = Vec::new();
-            index.encode(&mut raw);
-            change_rarely(self.input, &mut raw);
-            let address = self.write(BlockKind::RunIndex, INDEX_LAYOUT, &raw)?;
-            description.index = Some(address);
-            description.blocks_end = description.blocks_end.max(address.end());
+            self.index_block(&mut block, &mut index, &bound, &mut description)?;
+            description.index = index.finish();
+            description.filter_keys = filter_keys;
             description.stored_bytes = self.writer.bytes_written() - start;
         }
         Ok(description)
+    }
+
+    fn index_block(
+        &mut self,
+        block: &mut IndexBlockBuilder,
+        index: &mut IndexTableBuilder,
+        bound: &[u8],
+        description: &mut RunDescription,
+    ) -> StorageResult<()> {
+        let (pages, entries) = (block.pages() as u64, block.entries());
+        let mut raw = Vec::new();
+        block.finish(&mut raw);
+        change_rarely(self.input, &mut raw);
+        let address = self.write(BlockKind::RunIndex, INDEX_BLOCK_LAYOUT, &raw)?;
+        description.blocks_end = description.blocks_end.max(address.end());
+        let pushed = index.push(bound, address, pages, entries);
+        pushed.expect("the counts are small");
+        Ok(())
     }
 
     /// Writes a separate value. In rare cases the returned reference is wrong.

@@ -11,7 +11,7 @@ use teak_base::{Codec, WriteId};
 use teak_block_file::{BLOCK_UNIT_BYTES, BlockAddress, BlockDescription, BlockKind};
 
 /// The layout number of node blocks.
-pub(super) const NODE_LAYOUT: u8 = 5;
+pub(super) const NODE_LAYOUT: u8 = 6;
 
 const FLAG_SETTLED: u8 = 1;
 const FLAG_CLIPPED: u8 = 2;
@@ -197,9 +197,9 @@ fn decode_run(take: &mut Take<'_>) -> Result<RawRun, Malformed> {
         form,
         settled: flags & FLAG_SETTLED != 0,
         clip: clip.map(Arc::new),
-        number: match description.index {
-            Some(_) => 0,
-            None => take.varint()?,
+        number: match description.index.is_empty() {
+            true => take.varint()?,
+            false => 0,
         },
         description,
     })
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use crate::node::{Child, NodeLink, RunHandle};
     use crate::test_support::documented_bytes;
-    use crate::{PageCache, RangeTombstone, Run, SeparateTotals};
+    use crate::{FilterKeys, IndexTable, PageCache, RangeTombstone, Run, SeparateTotals};
     use proptest::prelude::*;
     use teak_base::FileId;
     use teak_block_file::BlockFile;
@@ -230,14 +230,14 @@ mod tests {
     fn documented_node() -> Arc<Node> {
         let description =
             |offset, first: &[u8], last: &[u8], tombstone: Option<RangeTombstone>| RunDescription {
-                index: Some(BlockAddress { offset, bytes: 200 }),
+                index: IndexTable::of_one(BlockAddress { offset, bytes: 200 }, 1, 2),
+                filter_keys: FilterKeys::Whole,
                 blocks_end: offset + 256,
                 first_key: first.to_vec(),
                 last_key: last.to_vec(),
                 puts: 2,
                 deletes: 0,
                 keys: 2,
-                pages: 1,
                 raw_bytes: 25,
                 stored_bytes: 512,
                 separate: SeparateTotals::default(),

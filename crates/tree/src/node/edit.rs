@@ -60,7 +60,7 @@ pub(crate) struct Edited {
     pub(crate) root: Arc<Node>,
     /// The runs that the root no longer refers to.
     pub(crate) freed: Vec<Arc<RunHandle>>,
-    /// The references to the runs that were touched, by the offset of their index.
+    /// The references to the runs that were touched, by the offset of their first index block.
     pub(crate) references: Vec<(u64, u32)>,
     /// The blocks of the nodes that the root no longer refers to.
     pub(crate) dropped: Vec<Arc<NodeBlock>>,

@@ -38,7 +38,7 @@ impl RunForm {
 /// other handles of the same runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum RunId {
-    /// The offset of the index block.
+    /// The offset of the first index block.
     Block(u64),
     /// The number of a run that has range tombstones only. Taken from the numbers of children.
     Number(u64),
@@ -59,12 +59,12 @@ pub(crate) struct RunHandle {
 impl RunHandle {
     /// `number` identifies the run if it has no blocks.
     pub(crate) fn new(run: Run, form: RunForm, settled: bool, number: u64) -> Self {
-        let index = run.description().index;
+        let first = run.description().index.first();
         Self {
             extent: extent(run.description()),
             run: Arc::new(run),
             form,
-            id: index.map_or(RunId::Number(number), |index| RunId::Block(index.offset)),
+            id: first.map_or(RunId::Number(number), |block| RunId::Block(block.offset)),
             settled: AtomicBool::new(settled),
         }
     }

@@ -1,6 +1,8 @@
 //! A cursor over the entries of a run.
 
-use super::{ReadPattern, Run, RunIndex};
+use super::{IndexBlock, IndexTable, PageNumber, ReadPattern, Run};
+use crate::cache::Priority;
+use crate::key_search::key_order;
 use crate::{Page, StoredValue, VersionCursor};
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
@@ -10,9 +12,10 @@ use teak_base::{Operation, StorageResult, WriteId};
 pub struct RunCursor {
     run: Arc<Run>,
     pattern: ReadPattern,
-    index: Option<Arc<RunIndex>>,
+    /// The index block read last and its number.
+    block: Option<(usize, Arc<IndexBlock>)>,
     /// The page read last and its number.
-    page: Option<(usize, Arc<Page>)>,
+    page: Option<(PageNumber, Arc<Page>)>,
     entry: usize,
     valid: bool,
 }
@@ -24,7 +27,7 @@ impl Run {
         RunCursor {
             run: Arc::clone(self),
             pattern,
-            index: None,
+            block: None,
             page: None,
             entry: 0,
             valid: false,
@@ -33,24 +36,42 @@ impl Run {
 }
 
 impl RunCursor {
-    /// The index, read once; `None` when the run has no entries.
-    fn index(&mut self) -> StorageResult<Option<Arc<RunIndex>>> {
-        if self.index.is_none() {
-            self.index = self.run.index()?;
+    fn index(&self) -> &IndexTable {
+        &self.run.description.index
+    }
+
+    /// `priority`: high if the block is looked up, normal if a scan arrives at it.
+    #[inline]
+    fn load_block(&mut self, number: usize, priority: Priority) -> StorageResult<Arc<IndexBlock>> {
+        if let Some((held, block)) = &self.block
+            && *held == number
+        {
+            return Ok(Arc::clone(block));
         }
-        Ok(self.index.clone())
+        let block = self.run.index_block(number, self.pattern, priority)?;
+        self.block = Some((number, Arc::clone(&block)));
+        Ok(block)
     }
 
     #[inline]
-    fn load(&mut self, index: &RunIndex, number: usize) -> StorageResult<Arc<Page>> {
+    fn load(&mut self, number: PageNumber) -> StorageResult<Arc<Page>> {
         if let Some((held, page)) = &self.page
             && *held == number
         {
             return Ok(Arc::clone(page));
         }
-        let page = self.run.page(index, number, self.pattern)?;
+        let block = self.load_block(number.block, Priority::Normal)?;
+        let page = self.run.page(&block, number, self.pattern)?;
         self.page = Some((number, Arc::clone(&page)));
         Ok(page)
+    }
+
+    /// Moves to the first entry of a page.
+    fn move_to_page(&mut self, number: PageNumber) -> StorageResult<()> {
+        self.load(number)?;
+        self.entry = 0;
+        self.valid = true;
+        Ok(())
     }
 
     #[inline]
@@ -64,21 +85,17 @@ impl RunCursor {
 
     /// Moves to the newest version of the last key at or before entry `end - 1`
     /// of page `number`.
-    fn move_before(
-        &mut self,
-        index: &RunIndex,
-        mut number: usize,
-        mut end: usize,
-    ) -> StorageResult<()> {
+    fn move_before(&mut self, mut number: PageNumber, mut end: usize) -> StorageResult<()> {
         loop {
-            let page = self.load(index, number)?;
+            let page = self.load(number)?;
             if end > 0 {
                 let last = end.min(page.entries()) - 1;
                 let key = page.key(last);
-                // The versions of this key may begin on an earlier page.
-                let first = index.page_of(key);
-                let page_of_newest = if first < number {
-                    self.load(index, first)?
+                // The versions of this key may begin on an earlier page of the index block.
+                let block = self.load_block(number.block, Priority::Normal)?;
+                let first = block.page_of(key);
+                let page_of_newest = if first < number.page {
+                    self.load(PageNumber::new(number.block, first))?
                 } else {
                     Arc::clone(&page)
                 };
@@ -88,28 +105,39 @@ impl RunCursor {
                 self.valid = self.entry < page_of_newest.entries();
                 return Ok(());
             }
-            match number.checked_sub(1) {
-                None => return Ok(()),
-                Some(before) => {
-                    number = before;
-                    end = usize::MAX;
-                }
-            }
+            end = usize::MAX;
+            number = match (number.page.checked_sub(1), number.block.checked_sub(1)) {
+                (Some(before), _) => PageNumber::new(number.block, before),
+                (None, Some(block)) => self.last_page(block)?,
+                (None, None) => return Ok(()),
+            };
         }
+    }
+
+    /// The last page of an index block.
+    fn last_page(&mut self, block: usize) -> StorageResult<PageNumber> {
+        let pages = self.load_block(block, Priority::Normal)?.pages().len();
+        Ok(PageNumber::new(block, pages - 1))
     }
 }
 
 impl VersionCursor for RunCursor {
     fn seek(&mut self, key: &[u8]) -> StorageResult<()> {
         self.valid = false;
-        let Some(index) = self.index()? else {
-            return Ok(());
-        };
-        let number = index.page_of(key);
-        if number == index.pages().len() {
+        if key_order(key, &self.run.description.last_key).is_gt() || self.index().is_empty() {
             return Ok(());
         }
-        let page = self.load(&index, number)?;
+        let number = self.index().block_of(key);
+        let block = self.load_block(number, Priority::High)?;
+        let page = block.page_of(key);
+        if page == block.pages().len() {
+            // The key is before the bound of the next block.
+            if number + 1 < self.index().len() {
+                return self.move_to_page(PageNumber::new(number + 1, 0));
+            }
+            return Ok(());
+        }
+        let page = self.load(PageNumber::new(number, page))?;
         self.entry = page.lower_bound(key);
         self.valid = self.entry < page.entries();
         Ok(())
@@ -117,33 +145,37 @@ impl VersionCursor for RunCursor {
 
     fn seek_first(&mut self) -> StorageResult<()> {
         self.valid = false;
-        if let Some(index) = self.index()? {
-            self.load(&index, 0)?;
-            self.entry = 0;
-            self.valid = true;
+        if self.index().is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.move_to_page(PageNumber::new(0, 0))
     }
 
     fn seek_last(&mut self) -> StorageResult<()> {
         self.valid = false;
-        match self.index()? {
+        match self.index().len().checked_sub(1) {
             None => Ok(()),
-            Some(index) => self.move_before(&index, index.pages().len() - 1, usize::MAX),
+            Some(block) => {
+                let last = self.last_page(block)?;
+                self.move_before(last, usize::MAX)
+            }
         }
     }
 
     fn seek_before(&mut self, key: &[u8]) -> StorageResult<()> {
         self.valid = false;
-        let Some(index) = self.index()? else {
+        if self.index().is_empty() || key_order(key, &self.run.description.first_key).is_le() {
             return Ok(());
-        };
-        let number = index.page_of(key);
-        if number == index.pages().len() {
-            return self.move_before(&index, number - 1, usize::MAX);
         }
-        let end = self.load(&index, number)?.lower_bound(key);
-        self.move_before(&index, number, end)
+        let number = self.index().block_of(key);
+        let block = self.load_block(number, Priority::High)?;
+        let page = block.page_of(key);
+        if page == block.pages().len() {
+            return self.move_before(PageNumber::new(number, page - 1), usize::MAX);
+        }
+        let page = PageNumber::new(number, page);
+        let end = self.load(page)?.lower_bound(key);
+        self.move_before(page, end)
     }
 
     #[inline]
@@ -189,14 +221,15 @@ impl VersionCursor for RunCursor {
             return Ok(());
         }
         self.valid = false;
-        let number = self.page.as_ref().map_or(0, |(number, _)| number + 1);
-        let Some(index) = self.index()? else {
-            return Ok(());
+        let Some((PageNumber { block, page }, _)) = self.page else {
+            unreachable!("a valid cursor holds a page");
         };
-        if number < index.pages().len() {
-            self.load(&index, number)?;
-            self.entry = 0;
-            self.valid = true;
+        let pages = self.load_block(block, Priority::Normal)?.pages().len();
+        if page + 1 < pages {
+            return self.move_to_page(PageNumber::new(block, page + 1));
+        }
+        if block + 1 < self.index().len() {
+            return self.move_to_page(PageNumber::new(block + 1, 0));
         }
         Ok(())
     }

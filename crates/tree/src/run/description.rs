@@ -1,16 +1,19 @@
 //! The description of a run in a node.
 
-use crate::{RangeTombstone, ValueReference};
+use super::IndexTable;
+use crate::{FilterKeys, RangeTombstone, ValueReference};
 use teak_base::WriteId;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::limits::KEY_BYTES_MAX;
-use teak_block_file::{BLOCK_UNIT_BYTES, BlockAddress};
+use teak_block_file::BLOCK_UNIT_BYTES;
 
 /// The location and a summary of the contents of a run, so that planning does not read the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunDescription {
-    /// The index block; `None` when the run has range tombstones only.
-    pub index: Option<BlockAddress>,
+    /// The index blocks; none when the run has range tombstones only.
+    pub index: IndexTable,
+    /// The parts of the keys that are in the filters of the index blocks.
+    pub filter_keys: FilterKeys,
     /// One past the last byte, in the file, of the run's blocks and of the separate values of its
     /// entries. A multiple of the allocation unit; 0 without blocks.
     pub blocks_end: u64,
@@ -24,11 +27,9 @@ pub struct RunDescription {
     pub deletes: u64,
     /// Distinct keys.
     pub keys: u64,
-    /// Pages.
-    pub pages: u32,
     /// Raw bytes of the pages, without separate values.
     pub raw_bytes: u64,
-    /// Bytes of pages and index in the file, headers and padding included.
+    /// Bytes of pages and index blocks in the file, headers and padding included.
     pub stored_bytes: u64,
     /// The separate values of the entries, whichever run they were written with.
     pub separate: SeparateTotals,
@@ -106,13 +107,13 @@ impl RunDescription {
         let tombstones = self.range_tombstones.iter();
         let tombstones = tombstones
             .map(|tombstone| size_of_val(tombstone) + tombstone.start.len() + tombstone.end.len());
-        size_of::<Self>() + 2 * keys + tombstones.sum::<usize>()
+        size_of::<Self>() + self.index.memory_bytes() + 2 * keys + tombstones.sum::<usize>()
     }
 
     /// Appends the encoded form.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut flags = 0;
-        if self.index.is_some() {
+        if !self.index.is_empty() {
             flags |= HAS_INDEX;
         }
         if self.write_ids.is_some() {
@@ -125,8 +126,9 @@ impl RunDescription {
             flags |= HAS_SEPARATE;
         }
         out.put_u8(flags);
-        if let Some(index) = &self.index {
-            index.encode(out);
+        if !self.index.is_empty() {
+            self.filter_keys.encode(out);
+            self.index.encode(out);
             out.put_varint(self.blocks_end / BLOCK_UNIT_BYTES);
         }
         out.put_bytes(&self.first_key);
@@ -135,7 +137,6 @@ impl RunDescription {
             self.puts,
             self.deletes,
             self.keys,
-            u64::from(self.pages),
             self.raw_bytes,
             self.stored_bytes,
         ] {
@@ -168,24 +169,35 @@ impl RunDescription {
         if flags & !FLAGS_ALL != 0 || (all_unsettled && flags & HAS_WRITE_IDS == 0) {
             return Err(Malformed);
         }
-        let (index, blocks_end) = if flags & HAS_INDEX != 0 {
-            let index = BlockAddress::decode(take)?;
+        let mut filter_keys = FilterKeys::None;
+        let mut index = IndexTable::default();
+        let mut blocks_end = 0;
+        if flags & HAS_INDEX != 0 {
+            filter_keys = FilterKeys::decode(take)?;
+            index = IndexTable::decode(take)?;
             let end = take.varint()?.checked_mul(BLOCK_UNIT_BYTES);
-            let end = end.filter(|end| *end >= index.end());
-            (Some(index), end.ok_or(Malformed)?)
-        } else {
-            (None, 0)
-        };
+            blocks_end = end.ok_or(Malformed)?;
+            if index.addresses().any(|block| block.end() > blocks_end) {
+                return Err(Malformed);
+            }
+        }
         let first_key = key(take)?;
         let last_key = key(take)?;
         let puts = count(take)?;
         let deletes = count(take)?;
         let keys = count(take)?;
-        let pages = u32::try_from(count(take)?).map_err(|_| Malformed)?;
         let raw_bytes = count(take)?;
         let stored_bytes = count(take)?;
         let entries = puts + deletes;
-        if (entries > 0) != index.is_some() || keys > entries || first_key > last_key {
+        let last_block = index.len().saturating_sub(1);
+        if entries != index.entries()
+            || keys > entries
+            || first_key > last_key
+            || index.bound_before(last_block) > last_key.as_slice()
+            || index
+                .bound_after(0)
+                .is_some_and(|bound| bound <= first_key.as_slice())
+        {
             return Err(Malformed);
         }
         let separate = match flags & HAS_SEPARATE {
@@ -217,13 +229,13 @@ impl RunDescription {
         }
         Ok(Self {
             index,
+            filter_keys,
             blocks_end,
             first_key,
             last_key,
             puts,
             deletes,
             keys,
-            pages,
             raw_bytes,
             stored_bytes,
             separate,
@@ -266,22 +278,31 @@ fn key(take: &mut Take<'_>) -> Result<Vec<u8>, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::KeySuffix;
+    use crate::run::index_table::IndexTableBuilder;
     use proptest::prelude::*;
+    use teak_block_file::BlockAddress;
+
+    fn index() -> IndexTable {
+        let mut table = IndexTableBuilder::default();
+        for (offset, bound) in [(8192, ""), (8320, "k")] {
+            let address = BlockAddress { offset, bytes: 77 };
+            table.push(bound.as_bytes(), address, 2, 6).unwrap();
+        }
+        table.finish()
+    }
 
     #[test]
     fn descriptions_round_trip() {
         let mut description = RunDescription {
-            index: Some(BlockAddress {
-                offset: 8192,
-                bytes: 77,
-            }),
+            index: index(),
+            filter_keys: FilterKeys::WithoutSuffix(KeySuffix::Fixed(8)),
             blocks_end: 8448,
             first_key: b"a".to_vec(),
             last_key: b"zz".to_vec(),
             puts: 10,
             deletes: 2,
             keys: 12,
-            pages: 3,
             raw_bytes: 1000,
             stored_bytes: 300,
             separate: SeparateTotals {
@@ -303,6 +324,7 @@ mod tests {
             let mut take = Take::new(&bytes);
             assert_eq!(RunDescription::decode(&mut take), Ok(description.clone()));
             assert!(take.is_empty());
+            description.filter_keys = FilterKeys::WithoutSuffix(KeySuffix::Counted);
             description.separate = SeparateTotals::default();
             description.write_ids = None;
             description.all_unsettled = false;
@@ -312,17 +334,43 @@ mod tests {
 
     #[test]
     fn counts_beyond_belief_are_malformed() {
-        let with_puts = |puts: u64| {
-            let mut bytes = vec![HAS_INDEX];
-            bytes.extend([0; BlockAddress::ENCODED_BYTES + 1]);
-            bytes.put_bytes(b"a");
-            bytes.put_bytes(b"b");
-            bytes.put_varint(puts);
-            bytes.extend([0; 7]);
+        let with_raw_bytes = |raw_bytes: u64| {
+            let mut bytes = vec![0];
+            bytes.extend([0; 5]);
+            bytes.put_varint(raw_bytes);
+            bytes.extend([0; 2]);
             RunDescription::decode(&mut Take::new(&bytes))
         };
-        assert!(with_puts(COUNT_MAX).is_ok());
-        assert_eq!(with_puts(COUNT_MAX + 1), Err(Malformed));
+        assert!(with_raw_bytes(COUNT_MAX).is_ok());
+        assert_eq!(with_raw_bytes(COUNT_MAX + 1), Err(Malformed));
+    }
+
+    #[test]
+    fn index_blocks_that_do_not_match_are_malformed() {
+        let decoded = |change: fn(&mut RunDescription)| {
+            let mut description = RunDescription {
+                index: index(),
+                blocks_end: 8448,
+                first_key: b"a".to_vec(),
+                last_key: b"z".to_vec(),
+                puts: 12,
+                keys: 12,
+                ..RunDescription::default()
+            };
+            change(&mut description);
+            let mut bytes = Vec::new();
+            description.encode(&mut bytes);
+            RunDescription::decode(&mut Take::new(&bytes))
+        };
+        assert!(decoded(|_| {}).is_ok());
+        for change in [
+            (|description| description.blocks_end = 8320) as fn(&mut RunDescription),
+            |description| description.puts = 11,
+            |description| description.first_key = b"k".to_vec(),
+            |description| description.last_key = b"j".to_vec(),
+        ] {
+            assert_eq!(decoded(change), Err(Malformed));
+        }
     }
 
     proptest! {

@@ -1,21 +1,22 @@
-//! Estimates of the entries of a run in a key range. Complete pages are counted by the index. If
-//! the range spans few pages, the pages at its bounds are read, so that the estimate is exact. For
-//! a longer range, these pages are used only if they are cached; otherwise the keys of a page are
-//! assumed to be evenly distributed between the last keys of the previous page and of this page.
+//! Estimates of the entries of a run in a key range. Complete pages are counted by the index blocks
+//! at the bounds. If the range spans few pages, the pages at its bounds are read, so that the
+//! estimate is exact. For a longer range, these pages are used only if they are cached; otherwise
+//! the keys of a page are assumed to be evenly distributed between the last keys of the previous
+//! page and of this page.
 
-use super::{ReadPattern, Run, RunIndex};
+use super::{IndexBlock, IndexTable, PageNumber, ReadPattern, Run};
 use crate::Page;
-use crate::cache::Cached;
+use crate::cache::{Cached, Priority};
 use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::StorageResult;
 
 /// Maximum pages of a short range, not counting the first.
-const PAGES_OF_SHORT_RANGE: usize = 8;
+const PAGES_OF_SHORT_RANGE: u64 = 8;
 
 impl Run {
-    /// Estimates the entries in a range from the index block and from the pages at
-    /// the range's ends. Exact when the range is short, which may read these pages
+    /// Estimates the entries in a range from the index blocks and the pages at the
+    /// range's ends. Exact when the range is short, which may read these pages
     /// from the file; otherwise only cached pages are used.
     ///
     /// # Errors
@@ -26,26 +27,33 @@ impl Run {
 }
 
 fn estimate(run: &Run, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> StorageResult<u64> {
-    let Some(index) = run.index()? else {
+    let index = &run.description.index;
+    if index.is_empty() {
         return Ok(0);
+    }
+    let place_of = |bound| match bound {
+        Bound::Unbounded => Ok(None),
+        Bound::Included(key) | Bound::Excluded(key) => Place::of(run, key).map(Some),
     };
-    let page_of = |bound| match bound {
-        Bound::Unbounded => None,
-        Bound::Included(key) | Bound::Excluded(key) => Some(index.page_of(key)),
+    let (first, last) = (place_of(lower)?, place_of(upper)?);
+    let page_of = |place: &Option<Place>| place.as_ref().map(|place| place.pages_before(index));
+    let first_page = page_of(&first).unwrap_or(0);
+    let last_page = page_of(&last).unwrap_or(index.pages());
+    let short = last_page.saturating_sub(first_page) <= PAGES_OF_SHORT_RANGE;
+    let before = |place: Option<Place>, key, through, otherwise| match place {
+        Some(place) => place.entries_before(run, key, through, short),
+        None => Ok(otherwise),
     };
-    let first = page_of(lower).unwrap_or(0);
-    let last = page_of(upper).unwrap_or(index.pages().len());
-    let short = last.saturating_sub(first) <= PAGES_OF_SHORT_RANGE;
-    let before = |key, through| entries_before(run, &index, key, through, short);
     let start = match lower {
         Bound::Unbounded => 0.0,
-        Bound::Included(key) => before(key, false)?,
-        Bound::Excluded(key) => before(key, true)?,
+        Bound::Included(key) => before(first, key, false, 0.0)?,
+        Bound::Excluded(key) => before(first, key, true, 0.0)?,
     };
+    let all = float(index.entries());
     let end = match upper {
-        Bound::Unbounded => count(&index, index.pages().len()),
-        Bound::Included(key) => before(key, true)?,
-        Bound::Excluded(key) => before(key, false)?,
+        Bound::Unbounded => all,
+        Bound::Included(key) => before(last, key, true, all)?,
+        Bound::Excluded(key) => before(last, key, false, all)?,
     };
     let entries = (end - start).max(0.0).round();
     // Entries of a run fit 53 bits.
@@ -53,42 +61,69 @@ fn estimate(run: &Run, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> StorageResul
     Ok(entries as u64)
 }
 
-fn count(index: &RunIndex, pages: usize) -> f64 {
-    let pages = index.pages().iter().take(pages);
-    pages.map(|page| f64::from(page.entries)).sum()
+/// Entries of a run fit 53 bits.
+#[allow(clippy::cast_precision_loss)]
+fn float(entries: u64) -> f64 {
+    entries as f64
 }
 
-/// Entries before `key` or, with `through`, up to and including it. `read`: the
-/// page may be read from the file.
-fn entries_before(
-    run: &Run,
-    index: &RunIndex,
-    key: &[u8],
-    through: bool,
-    read: bool,
-) -> StorageResult<f64> {
-    let number = index.page_of(key);
-    let Some(record) = index.pages().get(number) else {
-        return Ok(count(index, number));
-    };
-    let whole = count(index, number);
-    let page = if read {
-        Some(run.page(index, number, ReadPattern::Random)?)
-    } else {
-        match run.cache.get(run.file.file_id(), record.address.offset) {
-            Some(Cached::Page(page)) => Some(page),
-            _ => None,
-        }
-    };
-    if let Some(page) = page {
-        return Ok(whole + f64::from(u32::try_from(before_in(&page, key, through)).unwrap_or(0)));
+/// The page in which a key would be. If the key is after the last key of its index block, the
+/// number is one past that of the last page of the block.
+struct Place {
+    block: Arc<IndexBlock>,
+    number: PageNumber,
+}
+
+impl Place {
+    fn of(run: &Run, key: &[u8]) -> StorageResult<Self> {
+        let number = run.description.index.block_of(key);
+        let block = run.index_block(number, ReadPattern::Random, Priority::High)?;
+        let page = block.page_of(key);
+        Ok(Self {
+            block,
+            number: PageNumber::new(number, page),
+        })
     }
-    let first = match number.checked_sub(1) {
-        None => run.description.first_key.as_slice(),
-        Some(before) => index.last_key(before),
-    };
-    let part = fraction(first, key, index.last_key(number));
-    Ok(whole + f64::from(record.entries) * part)
+
+    fn pages_before(&self, index: &IndexTable) -> u64 {
+        index.pages_before(self.number.block) + self.number.page as u64
+    }
+
+    /// Entries before `key` or, with `through`, up to and including it. `read`: the
+    /// page may be read from the file.
+    fn entries_before(
+        &self,
+        run: &Run,
+        key: &[u8],
+        through: bool,
+        read: bool,
+    ) -> StorageResult<f64> {
+        let index = &run.description.index;
+        let Self { block, number } = self;
+        let whole = index.entries_before(number.block) + block.entries_before(number.page);
+        let whole = float(whole);
+        let Some(record) = block.pages().get(number.page) else {
+            return Ok(whole);
+        };
+        let page = if read {
+            Some(run.page(block, *number, ReadPattern::Random)?)
+        } else {
+            match run.cache.get(run.file.file_id(), record.address.offset) {
+                Some(Cached::Page(page)) => Some(page),
+                _ => None,
+            }
+        };
+        if let Some(page) = page {
+            return Ok(whole + float(before_in(&page, key, through) as u64));
+        }
+        let first = match (number.page.checked_sub(1), number.block) {
+            (Some(before), _) => block.last_key(before),
+            (None, 0) => run.description.first_key.as_slice(),
+            (None, block) => index.bound_before(block),
+        };
+        let part = fraction(first, key, block.last_key(number.page));
+        Ok(whole + f64::from(record.entries) * part)
+    }
 }
 
 fn before_in(page: &Arc<Page>, key: &[u8], through: bool) -> usize {

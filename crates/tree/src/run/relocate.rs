@@ -1,17 +1,20 @@
 //! Moving the blocks of a run, and the separate values of its entries, that end after a limit to
 //! holes before it.
 //!
-//! 1. A hole is reserved for the new index block. If there is none, nothing can be moved.
+//! For each index block:
+//! 1. If the block or what it refers to ends after the limit, a hole is reserved for a new block.
+//!    If there is none, the move ends.
 //! 2. For each page whose separate values end after the limit: a hole is reserved for the page, the
 //!    values after the limit are copied to holes before it, and the page is written again with
 //!    their new addresses. Other pages that end after the limit are copied. The first block for
 //!    which there is no hole ends the move.
-//! 3. The index block, which contains the addresses of the pages, is written
-//!    again.
-//! 4. The caller replaces the run by its copy. Both share the pages and values that were not moved.
+//! 3. The index block, which contains the addresses of the pages, is written again.
+//!
+//! The caller replaces the run by its copy. Both share the pages and values that were not moved.
 
-use super::index::{PageRecord, RUN_INDEX_LAYOUT, RunIndex};
-use super::{ReadPattern, Run};
+use super::index_block::{PageRecord, index_block_description};
+use super::{IndexBlock, PageNumber, ReadPattern, Run};
+use crate::cache::Priority;
 use crate::page::{PAGE_LAYOUT_ROW, PageBuilder};
 use crate::{Page, RunDescription, ValueReference};
 use std::collections::HashMap;
@@ -46,12 +49,14 @@ pub(crate) struct RelocatedRun {
 /// A move in progress.
 struct Relocation<'a> {
     run: &'a Run,
-    index: &'a RunIndex,
     options: RelocateOptions,
+    index_blocks: BlockMover,
     pages: BlockMover,
     values: BlockMover,
     separate_bytes: u64,
     freed: Vec<BlockAddress>,
+    /// One past the last byte of the blocks and values of the copy so far.
+    blocks_end: u64,
 }
 
 /// Whether the move continues with the next page.
@@ -70,87 +75,112 @@ impl Run {
     /// Those of reading and writing blocks; the space of the copies is then
     /// freed.
     pub(crate) fn relocate(&self, options: RelocateOptions) -> StorageResult<Option<RelocatedRun>> {
-        let (Some(index), Some(own)) = (self.index()?, self.description.index) else {
-            return Ok(None);
-        };
         if self.description.blocks_end <= options.limit {
             return Ok(None);
         }
-        let mut pages = index.pages().to_vec();
-        let after = pages
-            .iter()
-            .filter(|page| page.address.end() > options.limit);
-        let bytes = after.map(|page| page.address.end() - page.address.offset);
         let limit = options.limit;
-        // The index with the new addresses may be larger after compression.
-        let index_bytes = u64::from(own.bytes) + 24 * pages.len() as u64 + 256;
-        let mut index_mover = self.file.mover(limit, index_bytes);
-        if !index_mover.reserve(index_bytes)? {
-            return Ok(None);
-        }
+        let index = &self.description.index;
         let mut relocation = Relocation {
             run: self,
-            index: &index,
             options,
-            pages: self.file.mover(limit, bytes.sum()),
+            index_blocks: self.file.mover(limit, 0),
+            pages: self.file.mover(limit, self.description.stored_bytes),
             values: self
                 .file
                 .mover(limit, self.description.separate.stored_bytes),
             separate_bytes: 0,
             freed: Vec::new(),
+            blocks_end: 0,
         };
-        for (number, page) in pages.iter_mut().enumerate() {
-            if relocation.page(number, page)? == Step::End {
-                break;
+        let mut addresses: Vec<BlockAddress> = index.addresses().collect();
+        let mut step = Step::Continue;
+        for (number, address) in addresses.iter_mut().enumerate() {
+            let block = self.index_block(number, ReadPattern::Sequential, Priority::Normal)?;
+            let mut pages = block.pages().to_vec();
+            if step == Step::Continue {
+                step = relocation.index_block(number, &block, &mut pages, address)?;
             }
+            let ends = pages
+                .iter()
+                .flat_map(|page| [page.address.end(), page.values_end]);
+            let end = ends.max().unwrap_or(0).max(address.end());
+            relocation.blocks_end = relocation.blocks_end.max(end);
         }
-        let Relocation {
-            pages: page_mover,
-            values,
-            mut freed,
-            ..
-        } = relocation;
-        if freed.is_empty() && own.end() <= limit {
+        if relocation.freed.is_empty() {
             return Ok(None);
         }
-        let mut raw = Vec::new();
-        let ends = pages
-            .iter()
-            .flat_map(|page| [page.address.end(), page.values_end]);
-        let pages_end = ends.max().unwrap_or(0);
-        index.with_pages(pages).encode(&mut raw);
-        let description = BlockDescription {
-            kind: BlockKind::RunIndex,
-            layout: RUN_INDEX_LAYOUT,
-            codec: Codec::Lz4,
-        };
-        let Some(new) = index_mover.write(description, &raw)? else {
-            return Ok(None);
-        };
-        self.cache.forget(self.file.file_id(), new.offset);
-        freed.push(own);
         let description = RunDescription {
-            index: Some(new),
-            blocks_end: pages_end.max(new.end()),
+            index: index.with_addresses(&addresses),
+            blocks_end: relocation.blocks_end,
             ..self.description.clone()
         };
         Ok(Some(RelocatedRun {
             description,
             written: vec![
-                page_mover.finish()?,
-                values.finish()?,
-                index_mover.finish()?,
+                relocation.pages.finish()?,
+                relocation.values.finish()?,
+                relocation.index_blocks.finish()?,
             ],
-            freed,
+            freed: relocation.freed,
         }))
     }
 }
 
 impl Relocation<'_> {
+    /// Moves an index block with its pages and their separate values, as far as they end after the
+    /// limit.
+    fn index_block(
+        &mut self,
+        number: usize,
+        block: &IndexBlock,
+        pages: &mut [PageRecord],
+        address: &mut BlockAddress,
+    ) -> StorageResult<Step> {
+        let limit = self.options.limit;
+        let ends = pages
+            .iter()
+            .flat_map(|page| [page.address.end(), page.values_end]);
+        if ends.chain([address.end()]).all(|end| end <= limit) {
+            return Ok(Step::Continue);
+        }
+        let mut raw = Vec::new();
+        block.encode(&mut raw);
+        // The maximum size of the new block, which has the same raw size.
+        let bytes = (raw.len() + BLOCK_HEADER_BYTES) as u64;
+        if !self.index_blocks.reserve(bytes)? {
+            return Ok(Step::End);
+        }
+        let freed_before = self.freed.len();
+        let mut step = Step::Continue;
+        for (place, page) in pages.iter_mut().enumerate() {
+            step = self.page(block, PageNumber::new(number, place), page)?;
+            if step == Step::End {
+                break;
+            }
+        }
+        if self.freed.len() == freed_before && address.end() <= limit {
+            return Ok(step);
+        }
+        raw.clear();
+        block.encode_with(pages, &mut raw);
+        let new = self.index_blocks.write(index_block_description(), &raw)?;
+        let Some(new) = new else {
+            unreachable!("space for the block was reserved");
+        };
+        self.run.cache.forget(self.run.file.file_id(), new.offset);
+        self.freed.push(std::mem::replace(address, new));
+        Ok(step)
+    }
+
     /// Moves a page and its separate values, as far as they end after the limit.
-    fn page(&mut self, number: usize, record: &mut PageRecord) -> StorageResult<Step> {
+    fn page(
+        &mut self,
+        block: &IndexBlock,
+        number: PageNumber,
+        record: &mut PageRecord,
+    ) -> StorageResult<Step> {
         if record.values_end > self.options.limit {
-            return self.page_with_values(number, record);
+            return self.page_with_values(block, number, record);
         }
         if record.address.end() <= self.options.limit {
             return Ok(Step::Continue);
@@ -166,8 +196,13 @@ impl Relocation<'_> {
     }
 
     /// Moves separate values of a page, and writes the page again.
-    fn page_with_values(&mut self, number: usize, record: &mut PageRecord) -> StorageResult<Step> {
-        let page = self.run.page(self.index, number, ReadPattern::Sequential)?;
+    fn page_with_values(
+        &mut self,
+        block: &IndexBlock,
+        number: PageNumber,
+        record: &mut PageRecord,
+    ) -> StorageResult<Step> {
+        let page = self.run.page(block, number, ReadPattern::Sequential)?;
         // The maximum size of the new block, that of a page that is not compressed. Its raw size
         // remains the same, because references have a fixed length.
         let page_bytes = u64::from(record.raw_bytes) + BLOCK_HEADER_BYTES as u64;
@@ -186,7 +221,7 @@ impl Relocation<'_> {
             codec: self.options.codec,
         };
         let Some(address) = self.pages.write(description, &raw)? else {
-            let reason = "the page is larger than the size in the index of its run";
+            let reason = "the page is larger than the size in its index block";
             return Err(self.run.corrupt(record.address, reason));
         };
         self.run

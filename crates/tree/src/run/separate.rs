@@ -1,8 +1,8 @@
 //! The separate values of a run's entries.
 
-use super::{PageRecord, ReadPattern, Run};
+use super::{PageNumber, PageRecord, ReadPattern, Run};
 use crate::ValueReference;
-use crate::cache::Cached;
+use crate::cache::{Cached, Priority};
 use crate::page_counts::{count_access, count_read};
 use crate::value::{ReadSeparate, SeparateValue, VALUE_LAYOUT};
 use std::sync::Arc;
@@ -22,7 +22,10 @@ impl ReadSeparate for Run {
         }
         let (file, offset) = (self.file.file_id(), reference.address.offset);
         let load = || Ok(Cached::Value(self.load_separate(reference)?));
-        match self.cache.get_or_load(file, offset, load)? {
+        let loaded = self
+            .cache
+            .get_or_load(file, offset, Priority::Normal, load)?;
+        match loaded {
             Cached::Value(value) => Ok(value),
             // The cache has another block at this address, so the file is damaged. Reading the
             // block returns the error.
@@ -57,9 +60,9 @@ impl Run {
         Ok(Arc::new(SeparateValue::new(value, charge)))
     }
 
-    /// Appends the references of the entries from key `lower` to before `upper`. Reads the index,
-    /// and those pages that have references. Skips damaged pages: a merge that needs their entries
-    /// fails before, and otherwise their values remain allocated.
+    /// Appends the references of the entries from key `lower` to before `upper`. Reads the index
+    /// blocks, and those pages that have references. Skips damaged pages: a merge that needs their
+    /// entries fails before, and otherwise their values remain allocated.
     ///
     /// # Errors
     /// Errors of reading blocks, except `Corrupt` of a page.
@@ -72,31 +75,36 @@ impl Run {
         if self.description.separate.count == 0 {
             return Ok(());
         }
-        let Some(index) = self.index()? else {
-            return Ok(());
-        };
+        let index = &self.description.index;
         let is_below_upper = |key: &[u8]| upper.is_none_or(|upper| key < upper);
-        for number in index.page_of(lower)..index.pages().len() {
-            // A page begins at or after the last key of the previous page: at it, if the versions
-            // of that key continue.
-            if let Some(before) = number.checked_sub(1)
-                && !is_below_upper(index.last_key(before))
-            {
+        for number in index.block_of(lower)..index.len() {
+            if !is_below_upper(index.bound_before(number)) {
                 break;
             }
-            let has_references = |record: &PageRecord| record.values_end > 0;
-            if !index.pages().get(number).is_some_and(has_references) {
-                continue;
+            let block = self.index_block(number, ReadPattern::Sequential, Priority::Normal)?;
+            for place in block.page_of(lower)..block.pages().len() {
+                // A page begins at or after the last key of the previous page: at it, if the
+                // versions of that key continue.
+                if let Some(before) = place.checked_sub(1)
+                    && !is_below_upper(block.last_key(before))
+                {
+                    break;
+                }
+                let has_references = |record: &PageRecord| record.values_end > 0;
+                if !block.pages().get(place).is_some_and(has_references) {
+                    continue;
+                }
+                let page = PageNumber::new(number, place);
+                let page = match self.page(&block, page, ReadPattern::Sequential) {
+                    Err(error) if error.is_corrupt() => continue,
+                    read => read?,
+                };
+                let within = page.references().filter(|(entry, _)| {
+                    let key = page.key(*entry);
+                    lower <= key && is_below_upper(key)
+                });
+                references.extend(within.map(|(_, reference)| reference));
             }
-            let page = match self.page(&index, number, ReadPattern::Sequential) {
-                Err(error) if error.is_corrupt() => continue,
-                read => read?,
-            };
-            let within = page.references().filter(|(entry, _)| {
-                let key = page.key(*entry);
-                lower <= key && is_below_upper(key)
-            });
-            references.extend(within.map(|(_, reference)| reference));
         }
         Ok(())
     }

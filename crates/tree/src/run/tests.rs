@@ -1,7 +1,8 @@
 //! Compares runs with a sorted list of the same entries.
 
 use super::*;
-use crate::{RangeTombstone, VersionCursor};
+use crate::cache::Priority;
+use crate::{FilterKeys, KeySuffix, RangeTombstone, VersionCursor};
 use proptest::prelude::*;
 use std::ops::Bound;
 use std::path::Path;
@@ -10,7 +11,7 @@ use teak_disk::{Disk, MemoryDisk};
 
 type Entry = (Vec<u8>, u64, u8);
 
-fn write(entries: &[Entry], page_bytes: usize) -> (BlockFile, Arc<Run>) {
+fn write(entries: &[Entry], page_bytes: usize, filter_keys: FilterKeys) -> (BlockFile, Arc<Run>) {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let file = BlockFile::create(&disk, Path::new("/t"), FileId(3), b"").unwrap();
     let cache = Arc::new(PageCache::new(1 << 20));
@@ -18,7 +19,8 @@ fn write(entries: &[Entry], page_bytes: usize) -> (BlockFile, Arc<Run>) {
         page_bytes,
         codec: Codec::Lz4,
         expected_bytes: 0,
-        filters: true,
+        filter_keys,
+        is_upper: false,
         value_planes: 0,
         separate: None,
     };
@@ -54,6 +56,15 @@ fn entries_strategy() -> impl Strategy<Value = Vec<Entry>> {
     })
 }
 
+fn filter_keys() -> impl Strategy<Value = FilterKeys> {
+    prop_oneof![
+        Just(FilterKeys::None),
+        Just(FilterKeys::Whole),
+        Just(FilterKeys::WithoutSuffix(KeySuffix::Fixed(1))),
+        Just(FilterKeys::WithoutSuffix(KeySuffix::Counted)),
+    ]
+}
+
 /// The newest version of the last key before `key`.
 fn before(entries: &[Entry], key: &[u8]) -> Option<Entry> {
     let last = entries.iter().rfind(|entry| entry.0.as_slice() < key)?;
@@ -68,8 +79,9 @@ proptest! {
         entries in entries_strategy(),
         page_bytes in prop_oneof![Just(1usize), Just(60), Just(4000)],
         keys in proptest::collection::vec(proptest::collection::vec(0u8..5, 0..5), 1..20),
+        filter_keys in filter_keys(),
     ) {
-        let (_file, run) = write(&entries, page_bytes);
+        let (_file, run) = write(&entries, page_bytes, filter_keys);
         prop_assert_eq!(run.description().entries(), entries.len() as u64);
         for mode in [ReadPattern::Sequential, ReadPattern::Random] {
             let mut cursor = run.cursor(mode);
@@ -108,6 +120,16 @@ proptest! {
             }
             prop_assert_eq!(found, expected);
         }
+        for key in &keys {
+            // A key that starts with the prefix must have it in filters.
+            let mut prefixed = entries.iter().filter(|entry| entry.0.starts_with(key)).peekable();
+            let is_excluded = !run.may_have_prefix(&KeyPrefix::new(key, filter_keys)).unwrap();
+            prop_assert!(
+                !is_excluded
+                    || prefixed.peek().is_none()
+                    || prefixed.any(|entry| filter_keys.part(&entry.0) != key.as_slice())
+            );
+        }
         let all = run.estimate(Bound::Unbounded, Bound::Unbounded).unwrap();
         prop_assert_eq!(all, entries.len() as u64);
     }
@@ -124,7 +146,8 @@ fn a_damaged_page_is_an_error_with_its_place() {
         page_bytes: 100,
         codec: Codec::None,
         expected_bytes: 0,
-        filters: false,
+        filter_keys: FilterKeys::None,
+        is_upper: false,
         value_planes: 1,
         separate: None,
     };
@@ -135,7 +158,10 @@ fn a_damaged_page_is_an_error_with_its_place() {
     let finished = writer.finish().unwrap().unwrap();
     file.publish(finished.written, &[]);
     let run = Arc::new(Run::open(&file, &cache, finished.description));
-    let address = run.addresses().unwrap()[0];
+    let block = run
+        .index_block(0, ReadPattern::Random, Priority::Normal)
+        .unwrap();
+    let address = block.pages()[0].address;
     let raw = disk.open(Path::new("/t")).unwrap();
     raw.write_all_at(&[0xee], address.offset + 60).unwrap();
     let mut cursor = run.cursor(ReadPattern::Random);
@@ -147,12 +173,13 @@ fn a_damaged_page_is_an_error_with_its_place() {
     assert!(cursor.valid());
 }
 
-fn options(filters: bool) -> RunWriterOptions {
+fn options() -> RunWriterOptions {
     RunWriterOptions {
         page_bytes: 200,
         codec: Codec::None,
         expected_bytes: 0,
-        filters,
+        filter_keys: FilterKeys::Whole,
+        is_upper: false,
         value_planes: 0,
         separate: None,
     }
@@ -164,7 +191,7 @@ fn write_into(
     keys: std::ops::Range<u8>,
     value: &[u8],
 ) -> Arc<Run> {
-    let mut writer = RunWriter::new(file, cache, options(true));
+    let mut writer = RunWriter::new(file, cache, options());
     for key in keys {
         writer
             .push(&[key], WriteId(0), Operation::Put, value)
@@ -212,10 +239,10 @@ fn sequential_reads_leave_the_cache_alone() {
     while cursor.valid() {
         cursor.next_version().unwrap();
     }
-    // Only the index is cached.
-    assert_eq!(cache.statistics().blocks, 1);
+    assert_eq!(cache.statistics().blocks, 0);
     let mut cursor = run.cursor(ReadPattern::Random);
     cursor.seek_first().unwrap();
+    // The index block and the page.
     assert_eq!(cache.statistics().blocks, 2);
 }
 
@@ -224,7 +251,7 @@ fn filters_keep_absent_keys_from_reading_pages() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let file = BlockFile::create(&disk, Path::new("/t"), FileId(3), b"").unwrap();
     let cache = Arc::new(PageCache::new(1 << 20));
-    let mut writer = RunWriter::new(&file, &cache, options(true));
+    let mut writer = RunWriter::new(&file, &cache, options());
     for number in 0..500u32 {
         let key = (2 * number).to_be_bytes();
         writer
@@ -252,7 +279,8 @@ fn concurrent_requests_read_a_block_once() {
     let file = BlockFile::create(&disk, Path::new("/t"), FileId(3), b"").unwrap();
     let cache = Arc::new(PageCache::new(1 << 20));
     let run = write_into(&file, &cache, 0..100, b"value");
-    let blocks = u64::from(run.description().pages) + 1;
+    let index = &run.description().index;
+    let blocks = index.pages() + index.len() as u64;
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| assert!((0..100).all(|key| value_of(&run, key).is_some())));
@@ -277,4 +305,70 @@ fn a_cut_cache_keeps_within_its_capacity() {
     );
     assert!((0..100).all(|key| value_of(&run, key).is_some()));
     assert!(cache.statistics().bytes <= statistics.capacity_bytes);
+}
+
+/// A run whose keys are two bytes and a suffix of two bytes: three entries for each even number.
+fn write_prefixed(file: &BlockFile, cache: &Arc<PageCache>, filter_keys: FilterKeys) -> Run {
+    let options = RunWriterOptions {
+        filter_keys,
+        ..options()
+    };
+    let mut writer = RunWriter::new(file, cache, options);
+    for number in 0..500u16 {
+        for suffix in 0..3u16 {
+            let key = [(2 * number).to_be_bytes(), suffix.to_be_bytes()].concat();
+            writer
+                .push(&key, WriteId(0), Operation::Put, b"value")
+                .unwrap();
+        }
+    }
+    let finished = writer.finish().unwrap().unwrap();
+    file.publish(finished.written, &[]);
+    Run::open(file, cache, finished.description)
+}
+
+#[test]
+fn filters_exclude_prefixes_without_reading_pages() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let file = BlockFile::create(&disk, Path::new("/t"), FileId(3), b"").unwrap();
+    let cache = Arc::new(PageCache::new(1 << 20));
+    let filter_keys = FilterKeys::WithoutSuffix(KeySuffix::Fixed(2));
+    let run = write_prefixed(&file, &cache, filter_keys);
+    let blocks = run.description().index.len();
+    assert!(blocks > 10, "{blocks} index blocks");
+    let may_have = |number: u16, keys| {
+        let prefix = KeyPrefix::new(&number.to_be_bytes(), keys);
+        run.may_have_prefix(&prefix).unwrap()
+    };
+    let present = (0..500).filter(|number| may_have(2 * number, filter_keys));
+    assert_eq!(present.count(), 500);
+    let absent = (0..499).filter(|number| may_have(2 * number + 1, filter_keys));
+    assert!(absent.count() < 20);
+    // Only index blocks were read.
+    assert_eq!(file.statistics().blocks_read, blocks as u64);
+    // A filter of other parts of the keys cannot exclude a prefix.
+    let other = FilterKeys::WithoutSuffix(KeySuffix::Fixed(1));
+    assert!((0..499).all(|number| may_have(2 * number + 1, other)));
+    // The range of the run excludes others.
+    assert!(!may_have(999, other));
+}
+
+#[test]
+fn a_lookup_reads_one_index_block_and_one_page() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let file = BlockFile::create(&disk, Path::new("/t"), FileId(3), b"").unwrap();
+    let cache = Arc::new(PageCache::new(0));
+    let run = write_prefixed(&file, &cache, FilterKeys::Whole);
+    for number in 0..500u16 {
+        let before = file.statistics().blocks_read;
+        let key = [(2 * number).to_be_bytes(), [0, 1]].concat();
+        let mut found = 0;
+        run.visit(&LookupKey::new(&key), &mut |_, _, _| {
+            found += 1;
+            Visit::Stop
+        })
+        .unwrap();
+        assert_eq!(found, 1);
+        assert_eq!(file.statistics().blocks_read - before, 2);
+    }
 }

@@ -1,11 +1,10 @@
 //! Checks a run: every block is read from the disk, not from the cache, and
-//! compared with the index and the description.
+//! compared with the index blocks and the description.
 
-use super::index::{RUN_INDEX_LAYOUT, RunIndex};
-use super::{Run, RunDescription, SeparateTotals};
+use super::index_table::bound_between;
+use super::{IndexBlock, Run, RunDescription, SeparateTotals};
 use crate::Page;
 use crate::page::PAGE_LAYOUT_ROW;
-use teak_base::checksum::hash_key;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
 use teak_block_file::{BlockAddress, BlockKind};
 
@@ -16,6 +15,8 @@ struct Walk {
     deletes: u64,
     keys: u64,
     last_key: Option<Vec<u8>>,
+    /// The bound before the index block.
+    bound: Vec<u8>,
     /// Whether the last entry was settled, so that no older version of its key may follow.
     closed: bool,
     separate: SeparateTotals,
@@ -37,20 +38,35 @@ impl Run {
         is_live: &dyn Fn(&[u8]) -> bool,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> StorageResult<()> {
-        let Some(address) = self.description.index else {
+        let Some(first) = self.description.index.first() else {
             return Ok(());
         };
-        blocks.push(address);
-        let block = self.file.read_block(address, BlockKind::RunIndex)?;
-        let index = match block.description.layout {
-            RUN_INDEX_LAYOUT => RunIndex::decode(&block.raw).ok(),
-            _ => None,
-        };
-        let index = index.ok_or_else(|| self.corrupt(address, "the run index is malformed"))?;
-        let mut walk = Walk {
-            blocks_end: address.end(),
-            ..Walk::default()
-        };
+        let mut walk = Walk::default();
+        for (number, address) in self.description.index.addresses().enumerate() {
+            blocks.push(address);
+            walk.blocks_end = walk.blocks_end.max(address.end());
+            let block = self.stored_index_block(number)?;
+            walk.start_block(self.description.index.bound_before(number));
+            self.verify_pages(&mut walk, &block, blocks, is_live, progress)?;
+        }
+        if walk.blocks_end != self.description.blocks_end {
+            return Err(self.corrupt(first, "the end of the run's blocks is wrong"));
+        }
+        match walk.end(&self.description) {
+            Some(reason) => Err(self.corrupt(first, reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks the pages of an index block.
+    fn verify_pages(
+        &self,
+        walk: &mut Walk,
+        index: &IndexBlock,
+        blocks: &mut Vec<BlockAddress>,
+        is_live: &dyn Fn(&[u8]) -> bool,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> StorageResult<()> {
         for (number, record) in index.pages().iter().enumerate() {
             let address = record.address;
             blocks.push(address);
@@ -61,7 +77,7 @@ impl Run {
             };
             let page = page.ok_or_else(|| self.corrupt(address, "the page is malformed"))?;
             let fault = walk
-                .page(&page, &index, number, &self.description)
+                .page(&page, index, number, &self.description)
                 .or_else(|| (page.entries() != record.entries as usize).then_some(WRONG_COUNT));
             if let Some(reason) = fault {
                 return Err(self.corrupt(address, reason));
@@ -80,24 +96,24 @@ impl Run {
                 }
             }
         }
-        if walk.blocks_end != self.description.blocks_end {
-            return Err(self.corrupt(address, "the end of the run's blocks is wrong"));
-        }
-        match walk.end(&index, &self.description) {
-            Some(reason) => Err(self.corrupt(address, reason)),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 
-const WRONG_COUNT: &str = "the page and its run's index disagree";
+const WRONG_COUNT: &str = "the page and its index block disagree";
 
 impl Walk {
+    /// Begins an index block, after this bound.
+    fn start_block(&mut self, bound: &[u8]) {
+        self.bound.clear();
+        self.bound.extend_from_slice(bound);
+    }
+
     /// Checks a page. On a violation, returns the reason.
     fn page(
         &mut self,
         page: &Page,
-        index: &RunIndex,
+        index: &IndexBlock,
         number: usize,
         description: &RunDescription,
     ) -> Option<&'static str> {
@@ -108,6 +124,12 @@ impl Walk {
                 Some(last) => key != last,
                 None => true,
             };
+            if entry == 0 && number == 0 && self.last_key.is_some() {
+                let last = self.last_key.as_deref().unwrap_or_default();
+                if !new_key || bound_between(last, key) != self.bound {
+                    return Some("the bound between two index blocks is wrong");
+                }
+            }
             if new_key {
                 self.keys += 1;
                 let last = self.last_key.get_or_insert_default();
@@ -116,11 +138,8 @@ impl Walk {
             } else if self.closed {
                 return Some("an entry follows a newer one that supersedes it");
             }
-            if (new_key || entry == 0)
-                && index.has_filter(number)
-                && !index.may_contain(number, hash_key(key))
-            {
-                return Some("the filter does not contain a key of its page");
+            if new_key && !index.may_contain(description.filter_keys.hash(key)) {
+                return Some("the filter does not contain a key of its pages");
             }
             let (operation, id) = page.write(entry);
             self.closed = id.is_settled();
@@ -153,7 +172,7 @@ impl Walk {
         }
     }
 
-    fn end(&self, index: &RunIndex, description: &RunDescription) -> Option<&'static str> {
+    fn end(&self, description: &RunDescription) -> Option<&'static str> {
         let counted = (self.puts, self.deletes, self.keys);
         let expected = (description.puts, description.deletes, description.keys);
         if counted != expected {
@@ -161,9 +180,6 @@ impl Walk {
         }
         if self.separate != description.separate {
             return Some("the run's totals of separate values are wrong");
-        }
-        if index.pages().len() != description.pages as usize {
-            return Some("the run's number of pages is wrong");
         }
         if self.last_key.as_deref() != Some(&description.last_key) {
             return Some("the run's last key is wrong");

@@ -1,13 +1,16 @@
 //! Writes a run sequentially. Entries fill a page. A full page is compressed and written, and its
-//! address, last key and filter are added to the run's index. The index is written last.
+//! address and last key are added to the index block. A full index block is written after its
+//! pages, when an entry with another key follows.
 
-use super::index::{RUN_INDEX_LAYOUT, RunIndex};
+use super::index_block::{INDEX_BLOCK_BYTES, IndexBlockBuilder, index_block_description};
+use super::index_table::{IndexTableBuilder, bound_between};
+use crate::filter::FilterSize;
 use crate::page::{PAGE_LAYOUT_ROW, PageBuilder};
 use crate::value::value_block_description;
 use crate::{
-    EncodedReference, PageCache, RangeTombstone, RunDescription, StoredValue, ValueReference,
+    EncodedReference, FilterKeys, PageCache, RangeTombstone, RunDescription, StoredValue,
+    ValueReference,
 };
-use teak_base::checksum::hash_key;
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use teak_base::{Codec, Operation, StorageError, StorageResult, WriteId};
 use teak_block_file::{
@@ -23,8 +26,10 @@ pub struct RunWriterOptions {
     pub codec: Codec,
     /// Expected bytes of the run in the file, to choose an extent.
     pub expected_bytes: u64,
-    /// Whether to build filters, which help lookups of complete keys.
-    pub filters: bool,
+    /// The parts of the keys that are in filters.
+    pub filter_keys: FilterKeys,
+    /// Whether the run is an upper run. Then filters have more bits.
+    pub is_upper: bool,
     /// Leading bytes of values that contain columns of fixed width.
     pub value_planes: u32,
     /// How to store values apart from their entries; `None`: never.
@@ -45,8 +50,8 @@ pub struct SeparateOptions {
 pub struct FinishedRun {
     /// The description for nodes.
     pub description: RunDescription,
-    /// The blocks, for publishing: pages and index, and new separate values. Empty for a run of
-    /// range tombstones only.
+    /// The blocks, for publishing: pages and index blocks, and new separate values. Empty for a run
+    /// of range tombstones only.
     pub written: Vec<WrittenBlocks>,
     /// Bytes of the new separate values, before compression.
     pub separate_bytes_written: u64,
@@ -68,8 +73,10 @@ pub struct RunWriter<'a> {
     copied: Vec<u64>,
     page: PageBuilder,
     raw: Vec<u8>,
-    hashes: Vec<u64>,
-    index: RunIndex,
+    index_block: IndexBlockBuilder,
+    index: IndexTableBuilder,
+    /// The bound before the index block.
+    bound: Vec<u8>,
     last_key: Vec<u8>,
     totals: RunDescription,
     /// One past the last byte of the separate values of the page.
@@ -87,15 +94,19 @@ impl<'a> RunWriter<'a> {
             file,
             cache,
             page: PageBuilder::new(options.value_planes),
-            options,
             blocks: None,
             values: None,
             separate_bytes_written: 0,
             copied: Vec::new(),
             raw: Vec::new(),
-            hashes: Vec::new(),
-            index: RunIndex::default(),
+            index_block: IndexBlockBuilder::new(match options.is_upper {
+                true => FilterSize::Upper,
+                false => FilterSize::Bottom,
+            }),
+            index: IndexTableBuilder::default(),
+            bound: Vec::new(),
             last_key: Vec::new(),
+            options,
             totals: RunDescription::default(),
             values_end: 0,
             any_settled: false,
@@ -210,15 +221,22 @@ impl<'a> RunWriter<'a> {
                 first || key > self.last_key.as_slice(),
                 "keys of a run ascend"
             );
+            if self.page.is_empty() && self.is_index_block_full() {
+                self.write_index_block()?;
+                self.bound.clear();
+                let bound = bound_between(&self.last_key, key);
+                self.bound.extend_from_slice(bound);
+            }
+            if self.options.filter_keys != FilterKeys::None {
+                self.index_block
+                    .add_hash(self.options.filter_keys.hash(key));
+            }
             self.totals.keys += 1;
             self.last_key.clear();
             self.last_key.extend_from_slice(key);
             if first {
                 self.totals.first_key.extend_from_slice(key);
             }
-        }
-        if self.options.filters && (new_key || self.page.is_empty()) {
-            self.hashes.push(hash_key(key));
         }
         match operation {
             Operation::Put => self.totals.puts += 1,
@@ -265,9 +283,12 @@ impl<'a> RunWriter<'a> {
         if !self.page.is_empty() {
             self.write_page()?;
         }
+        if self.index_block.pages() > 0 {
+            self.write_index_block()?;
+        }
         let mut description = std::mem::take(&mut self.totals);
         description.all_unsettled = !std::mem::take(&mut self.any_settled);
-        let Some(mut blocks) = self.blocks.take() else {
+        let Some(blocks) = self.blocks.take() else {
             return Ok(Some(FinishedRun {
                 description,
                 written: Vec::new(),
@@ -275,24 +296,12 @@ impl<'a> RunWriter<'a> {
                 copied: Vec::new(),
             }));
         };
-        self.raw.clear();
-        self.index.encode(&mut self.raw);
-        let address = blocks.write(
-            BlockDescription {
-                kind: BlockKind::RunIndex,
-                layout: RUN_INDEX_LAYOUT,
-                codec: Codec::Lz4,
-            },
-            &self.raw,
-        )?;
-        self.cache.forget(self.file.file_id(), address.offset);
-        description.index = Some(address);
-        description.blocks_end = description.blocks_end.max(address.end());
+        description.index = self.index.finish();
+        description.filter_keys = self.options.filter_keys;
         description.last_key.extend_from_slice(&self.last_key);
-        description.pages = u32::try_from(self.index.pages().len()).unwrap_or(u32::MAX);
         description.stored_bytes = blocks.bytes_written();
-        self.index = RunIndex::default();
         self.last_key.clear();
+        self.bound.clear();
         let mut written = vec![blocks.finish()?];
         if let Some(values) = self.values.take() {
             written.push(values.finish()?);
@@ -333,15 +342,32 @@ impl<'a> RunWriter<'a> {
         self.cache.forget(self.file.file_id(), address.offset);
         let values_end = std::mem::take(&mut self.values_end);
         self.totals.blocks_end = self.totals.blocks_end.max(address.end()).max(values_end);
-        self.index.push(
-            address,
-            entries,
-            self.raw.len(),
-            &self.last_key,
-            &self.hashes,
-            values_end,
-        );
-        self.hashes.clear();
+        let (raw_bytes, last_key) = (self.raw.len(), &self.last_key);
+        self.index_block
+            .push(address, entries, raw_bytes, last_key, values_end);
+        Ok(())
+    }
+
+    fn is_index_block_full(&self) -> bool {
+        let bytes_max = INDEX_BLOCK_BYTES.min(self.options.page_bytes);
+        self.index_block.pages() > 0 && self.index_block.bytes() >= bytes_max
+    }
+
+    /// Writes the index block of the pages since the last one.
+    fn write_index_block(&mut self) -> StorageResult<()> {
+        let Some(blocks) = &mut self.blocks else {
+            unreachable!("the pages of the block were written");
+        };
+        let (pages, entries) = (self.index_block.pages() as u64, self.index_block.entries());
+        self.raw.clear();
+        self.index_block.finish(&mut self.raw);
+        let address = blocks.write(index_block_description(), &self.raw)?;
+        self.cache.forget(self.file.file_id(), address.offset);
+        self.totals.blocks_end = self.totals.blocks_end.max(address.end());
+        let pushed = self.index.push(&self.bound, address, pages, entries);
+        let Ok(()) = pushed else {
+            unreachable!("the size of a run is limited by the options of the tree");
+        };
         Ok(())
     }
 }

@@ -1,8 +1,9 @@
 //! A forward cursor over a run that skips the pages it cannot read.
 
+use crate::cache::Priority;
 use crate::lost_part::{LostKind, LostPart, is_loss};
 use crate::node::{KeyRange, RunForm, RunRef};
-use crate::run::RunIndex;
+use crate::run::{IndexBlock, PageNumber};
 use crate::{Page, ReadPattern, StoredValue};
 use std::sync::Arc;
 use teak_base::bytes::key_successor;
@@ -11,9 +12,10 @@ use teak_base::{Operation, StorageResult, WriteId};
 /// A cursor over the part of a run to which a node refers.
 pub(super) struct SalvageRun {
     run: RunRef,
-    index: Option<Arc<RunIndex>>,
+    /// The index block of the position and its number.
+    block: Option<(usize, Arc<IndexBlock>)>,
     /// The page of the position and its number.
-    page: Option<(usize, Arc<Page>)>,
+    page: Option<(PageNumber, Arc<Page>)>,
     entry: usize,
     /// What could not be read since the last seek.
     lost: Vec<LostPart>,
@@ -23,7 +25,7 @@ impl SalvageRun {
     pub(super) fn new(run: &RunRef) -> Self {
         Self {
             run: run.clone(),
-            index: None,
+            block: None,
             page: None,
             entry: 0,
             lost: Vec::new(),
@@ -36,20 +38,22 @@ impl SalvageRun {
         self.lost.clear();
         let clip = self.run.clip.clone();
         let lower = clip.as_ref().map_or(key, |clip| key.max(&clip.lower));
-        if !self.read_index()? {
+        let index = &self.run.handle.description().index;
+        if index.is_empty() {
             return Ok(());
         }
-        let Some(index) = self.index.clone() else {
-            return Ok(());
+        let number = index.block_of(lower);
+        let first = match self.read_block(number)? {
+            Some(block) => PageNumber::new(number, block.page_of(lower)),
+            None => PageNumber::new(number + 1, 0),
         };
-        let number = index.page_of(lower);
-        self.load_from(&index, number)?;
+        self.load_from(first)?;
         if let Some((found, page)) = &self.page
-            && *found == number
+            && *found == first
         {
             self.entry = page.lower_bound(lower);
             if self.entry == page.entries() {
-                self.load_from(&index, number + 1)?;
+                self.load_from(PageNumber::new(first.block, first.page + 1))?;
             }
         }
         self.check_end();
@@ -63,10 +67,8 @@ impl SalvageRun {
         };
         self.entry += 1;
         if self.entry == page.entries() {
-            let next = number + 1;
-            if let Some(index) = self.index.clone() {
-                self.load_from(&index, next)?;
-            }
+            let next = PageNumber::new(number.block, number.page + 1);
+            self.load_from(next)?;
         }
         self.check_end();
         Ok(())
@@ -101,52 +103,69 @@ impl SalvageRun {
         })
     }
 
-    /// Reads the index, once. Returns whether there is one.
-    fn read_index(&mut self) -> StorageResult<bool> {
-        if self.index.is_none() {
-            match self.run.handle.run.index() {
-                Ok(index) => self.index = index,
-                Err(error) if is_loss(&error) => self.lost.push(LostPart {
-                    entries: Some(self.run.handle.description().entries()),
-                    hides_older: self.run.handle.form == RunForm::Upper,
-                    ..LostPart::new(LostKind::Run, self.run.lower(), self.run.upper(), error)
-                }),
-                Err(error) => return Err(error),
-            }
+    /// Returns an index block; `None` when it cannot be read.
+    fn read_block(&mut self, number: usize) -> StorageResult<Option<Arc<IndexBlock>>> {
+        if let Some((held, block)) = &self.block
+            && *held == number
+        {
+            return Ok(Some(Arc::clone(block)));
         }
-        Ok(self.index.is_some())
+        let run = &self.run.handle.run;
+        match run.index_block(number, ReadPattern::Sequential, Priority::Normal) {
+            Ok(block) => {
+                self.block = Some((number, Arc::clone(&block)));
+                Ok(Some(block))
+            }
+            Err(error) if is_loss(&error) => {
+                let part = lost_pages(&self.run, number, error);
+                self.lost.push(part);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
-    /// Moves to the first entry of the first readable page at or after `number`.
-    fn load_from(&mut self, index: &RunIndex, number: usize) -> StorageResult<()> {
+    /// Moves to the first entry of the first readable page at or after `first`.
+    fn load_from(&mut self, first: PageNumber) -> StorageResult<()> {
         self.page = None;
         self.entry = 0;
-        let pages = number..index.pages().len();
-        for number in pages {
-            if self.starts_after_clip(index, number) {
+        let mut from = first.page;
+        for number in first.block..self.run.handle.description().index.len() {
+            if self.is_after_clip(self.run.handle.description().index.bound_before(number)) {
                 return Ok(());
             }
-            let pattern = ReadPattern::Sequential;
-            match self.run.handle.run.page(index, number, pattern) {
-                Ok(page) => {
-                    self.page = Some((number, page));
+            let Some(block) = self.read_block(number)? else {
+                from = 0;
+                continue;
+            };
+            for place in std::mem::take(&mut from)..block.pages().len() {
+                if let Some(before) = place.checked_sub(1)
+                    && self.is_after_clip(block.last_key(before))
+                {
                     return Ok(());
                 }
-                Err(error) if is_loss(&error) => {
-                    let part = lost_page(&self.run, index, number, error);
-                    self.lost.push(part);
+                let page = PageNumber::new(number, place);
+                let pattern = ReadPattern::Sequential;
+                match self.run.handle.run.page(&block, page, pattern) {
+                    Ok(read) => {
+                        self.page = Some((page, read));
+                        return Ok(());
+                    }
+                    Err(error) if is_loss(&error) => {
+                        let part = lost_page(&self.run, &block, page, error);
+                        self.lost.push(part);
+                    }
+                    Err(error) => return Err(error),
                 }
-                Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    fn starts_after_clip(&self, index: &RunIndex, number: usize) -> bool {
-        let (Some(clip), Some(before)) = (&self.run.clip, number.checked_sub(1)) else {
-            return false;
-        };
-        clip.ends_at_or_before(index.last_key(before))
+    /// Whether pages that begin at or after this key are after the part of the run.
+    fn is_after_clip(&self, key: &[u8]) -> bool {
+        let clip = self.run.clip.as_ref();
+        clip.is_some_and(|clip| clip.ends_at_or_before(key))
     }
 
     fn check_end(&mut self) {
@@ -167,27 +186,53 @@ pub(super) fn lost_value(key: &[u8], error: teak_base::StorageError) -> LostPart
     }
 }
 
+/// Describes the pages of an index block that cannot be read.
+pub(super) fn lost_pages(run: &RunRef, number: usize, error: teak_base::StorageError) -> LostPart {
+    let index = &run.handle.description().index;
+    let entries = index.entries_before(number + 1) - index.entries_before(number);
+    let (lower, upper) = (index.bound_before(number), index.bound_after(number));
+    lost_part(run, LostKind::Pages, lower, upper, Some(entries), error)
+}
+
 /// Describes a page that cannot be read. The range includes the last key of the previous page,
 /// whose versions may continue on this page.
 pub(super) fn lost_page(
     run: &RunRef,
-    index: &RunIndex,
-    number: usize,
+    block: &IndexBlock,
+    number: PageNumber,
+    error: teak_base::StorageError,
+) -> LostPart {
+    let index = &run.handle.description().index;
+    let lower = match number.page.checked_sub(1) {
+        Some(before) => block.last_key(before),
+        None => index.bound_before(number.block),
+    };
+    let last = key_successor(block.last_key(number.page));
+    let record = block.pages().get(number.page);
+    let entries = record.map(|page| u64::from(page.entries));
+    lost_part(run, LostKind::Page, lower, Some(&last), entries, error)
+}
+
+/// Describes a lost part. The range is reduced to that of the reference to the run.
+fn lost_part(
+    run: &RunRef,
+    kind: LostKind,
+    lower: &[u8],
+    upper: Option<&[u8]>,
+    entries: Option<u64>,
     error: teak_base::StorageError,
 ) -> LostPart {
     let description = run.handle.description();
-    let before = number.checked_sub(1).map(|before| index.last_key(before));
-    let last = key_successor(index.last_key(number));
-    let lower = before.unwrap_or(&description.first_key);
-    let range = KeyRange::new(lower, Some(&last));
+    let last = key_successor(&description.last_key);
+    let lower = lower.max(&description.first_key);
+    let range = KeyRange::new(lower, Some(upper.unwrap_or(&last)));
     let range = match &run.clip {
         Some(clip) => clip.intersection(&range),
         None => range,
     };
-    let entries = index.pages().get(number).map(|page| page.entries);
     LostPart {
-        entries: entries.map(u64::from),
+        entries,
         hides_older: run.handle.form == RunForm::Upper,
-        ..LostPart::new(LostKind::Page, &range.lower, range.upper.as_deref(), error)
+        ..LostPart::new(kind, &range.lower, range.upper.as_deref(), error)
     }
 }

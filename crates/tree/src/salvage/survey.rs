@@ -1,9 +1,10 @@
 //! Lists the parts of a tree that cannot be read.
 
-use super::run::{lost_page, lost_value};
+use super::run::{lost_page, lost_pages, lost_value};
 use crate::Page;
 use crate::lost_part::{LostKind, LostPart, is_loss};
-use crate::node::{KeyRange, Node, RunForm, RunId, RunRef};
+use crate::node::{KeyRange, Node, RunId, RunRef};
+use crate::run::PageNumber;
 use crate::tree::Tree;
 use std::collections::HashMap;
 use teak_base::{StorageError, StorageResult};
@@ -87,27 +88,25 @@ fn survey_run(
     may_continue: &mut dyn FnMut() -> bool,
     found: &mut dyn FnMut(&LostPart),
 ) -> StorageResult<()> {
-    let index = match run.handle.run.stored_index() {
-        Ok(Some(index)) => index,
-        Ok(None) => return Ok(()),
-        Err(error) if is_loss(&error) => {
-            found(&LostPart {
-                entries: Some(run.handle.description().entries()),
-                hides_older: run.handle.form == RunForm::Upper,
-                ..LostPart::new(LostKind::Run, run.lower(), run.upper(), error)
-            });
-            return Ok(());
-        }
-        Err(error) => return Err(error),
-    };
-    for number in 0..index.pages().len() {
-        if !may_continue() {
-            return Err(StorageError::Interrupted);
-        }
-        match run.handle.run.stored_page(&index, number) {
-            Ok(page) => survey_values(run, ranges, &page, may_continue, found)?,
-            Err(error) if is_loss(&error) => found(&lost_page(run, &index, number, error)),
+    for number in 0..run.handle.description().index.len() {
+        let block = match run.handle.run.stored_index_block(number) {
+            Ok(block) => block,
+            Err(error) if is_loss(&error) => {
+                found(&lost_pages(run, number, error));
+                continue;
+            }
             Err(error) => return Err(error),
+        };
+        for place in 0..block.pages().len() {
+            if !may_continue() {
+                return Err(StorageError::Interrupted);
+            }
+            let page = PageNumber::new(number, place);
+            match run.handle.run.stored_page(&block, page) {
+                Ok(page) => survey_values(run, ranges, &page, may_continue, found)?,
+                Err(error) if is_loss(&error) => found(&lost_page(run, &block, page, error)),
+                Err(error) => return Err(error),
+            }
         }
     }
     Ok(())

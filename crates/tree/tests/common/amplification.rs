@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use teak_base::{Codec, CommitSequence, FileId, Lsn, Operation, WriteId};
 use teak_disk::{Disk, MemoryDisk};
-use teak_tree::{JobKind, PageCache, Tree, TreeOptions};
+use teak_tree::{FilterKeys, JobKind, PageCache, Tree, TreeOptions};
 
 /// How rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ pub fn divided(scale: u64) -> TreeOptions {
         page_bytes: 512,
         codec: Codec::None,
         upper_codec: Codec::None,
-        filters: false,
+        filter_keys: FilterKeys::None,
         leaf_bytes: default.leaf_bytes / scale,
         child_buffer_bytes: default.child_buffer_bytes / scale,
         run_bytes_max: default.run_bytes_max / scale,

@@ -31,4 +31,10 @@ bool encode_bound(const KeyCodec &codec, const key_range &range, RangeEnd end, B
   return true;
 }
 
+bool is_equality(const key_range *min, const key_range *max, key_part_map parts) {
+  return min != nullptr && max != nullptr && min->keypart_map == parts && max->keypart_map == parts &&
+         min->flag != HA_READ_AFTER_KEY && max->flag != HA_READ_BEFORE_KEY && min->length == max->length &&
+         memcmp(min->key, max->key, min->length) == 0;
+}
+
 }  // namespace teak

@@ -24,6 +24,9 @@ enum class RangeEnd { Lower, Upper };
 /* Encodes a bound in *bytes. *bound refers to it, or is UNBOUNDED if there is no bound. False: out of memory. */
 bool encode_bound(const KeyCodec &codec, const key_range &range, RangeEnd end, ByteBuffer *bytes, teak_slice *bound);
 
+/* Whether the range between the bounds has exactly the rows that are equal in these parts of the key. */
+bool is_equality(const key_range *min, const key_range *max, key_part_map parts);
+
 }  // namespace teak
 
 #endif

@@ -99,7 +99,11 @@ ha_rows TableStatistics::rows_in_range(uint key, const key_range *min, const key
   if (min != nullptr && !encode_bound(share.codec(key), *min, RangeEnd::Lower, &from, &lower)) return HA_POS_ERROR;
   if (max != nullptr && !encode_bound(share.codec(key), *max, RangeEnd::Upper, &to, &upper)) return HA_POS_ERROR;
   uint64_t entries = 0;
-  const teak_status status = teak_index_estimate_entries(share.table(), share.index_of(key), lower, upper, &entries);
+  teak_table *table = share.table();
+  const uint32_t index = share.index_of(key);
+  const teak_status status = is_equality(min, max, share.key(key).all_parts)
+                                 ? teak_index_estimate_prefix(table, index, lower, &entries)
+                                 : teak_index_estimate_entries(table, index, lower, upper, &entries);
   if (status != TEAK_OK) return HA_POS_ERROR;
   return entries == 0 ? 1 : entries;  // for the server, 0 would mean that the range is certainly empty
 }

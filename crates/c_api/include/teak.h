@@ -516,6 +516,13 @@ teak_status teak_index_estimate_entries(teak_table *table,
                                         teak_slice upper,
                                         uint64_t *entries);
 
+// Estimates the number of entries that start with the prefix, like teak_index_estimate_entries.
+// The prefix must be as for teak_cursor_set_prefix.
+teak_status teak_index_estimate_prefix(teak_table *table,
+                                       uint32_t index,
+                                       teak_slice prefix,
+                                       uint64_t *entries);
+
 // --- Transactions --------------------------------------------------------------------------------
 // A deadlock, a conflict or a lock timeout does not undo earlier writes. After a deadlock or a
 // conflict, roll the transaction back and retry it; after a lock timeout, the call can be repeated.

@@ -100,3 +100,18 @@ pub unsafe extern "C" fn teak_index_estimate_entries(
         Ok(())
     })
 }
+
+/// Estimates the number of entries that start with the prefix, like teak_index_estimate_entries.
+/// The prefix must be as for teak_cursor_set_prefix.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_index_estimate_prefix(
+    table: *mut teak_table,
+    index: u32,
+    prefix: teak_slice,
+    entries: *mut u64,
+) -> teak_status {
+    boundary!([reference(table), bytes(prefix), out(entries)] {
+        entries.set(table.handle.records_with_prefix(IndexNumber(index), prefix)?);
+        Ok(())
+    })
+}

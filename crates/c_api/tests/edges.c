@@ -133,6 +133,67 @@ static void seeks(teak_engine *engine) {
   teak_table_close(table);
 }
 
+/* The keys with a prefix, before and after they are written to a file with filters. */
+static void prefixes(teak_engine *engine) {
+  teak_index_definition indexes[2];
+  memset(indexes, 0, sizeof indexes);
+  indexes[0].label = text("rows");
+  indexes[0].exact_lookups = true;
+  indexes[1].label = text("numbers");
+  indexes[1].suffix = TEAK_SUFFIX_FIXED;
+  indexes[1].suffix_bytes = 2;
+  teak_table_definition definition = { sizeof definition, sizeof *indexes, text("./db/prefixes"), indexes, 2, NONE };
+  OK(teak_table_create(engine, &definition));
+  definition.name = text("./db/refused");
+  indexes[0].suffix = TEAK_SUFFIX_COUNTED;
+  REFUSED(teak_table_create(engine, &definition));
+  indexes[0].suffix = (teak_suffix)3;
+  REFUSED(teak_table_create(engine, &definition));
+  indexes[0].suffix = TEAK_SUFFIX_NONE;
+  indexes[1].suffix_bytes = 65536;
+  REFUSED(teak_table_create(engine, &definition));
+
+  teak_table *table = NULL;
+  OK(teak_table_open(engine, text("./db/prefixes"), &table));
+  teak_transaction *t = begin(engine, TEAK_REPEATABLE_READ);
+  for (int n = 0; n < 60; n++) {
+    char key[8], entry[16];
+    snprintf(key, sizeof key, "%02d", n);
+    snprintf(entry, sizeof entry, "%d,%02d", n % 10 * 2, n);
+    teak_row_entry entries[2] = { { 0, true, text(key), NONE }, { 1, false, text(entry), NONE } };
+    OK(teak_transaction_insert(t, table, entries, 2, NULL));
+  }
+  OK(teak_transaction_commit(t));
+  for (int stored = 0; stored < 2; stored++) {
+    t = begin(engine, TEAK_REPEATABLE_READ);
+    for (int group = 0; group < 20; group++) {
+      char prefix[8];
+      snprintf(prefix, sizeof prefix, "%d,", group);
+      const int expected = group % 2 == 0 ? 6 : 0;
+      uint64_t entries = 99;
+      OK(teak_index_estimate_prefix(table, 1, text(prefix), &entries));
+      CHECK(entries == (uint64_t)expected);
+      for (int mode = TEAK_LOCK_NONE; mode <= TEAK_LOCK_SHARED; mode++) {
+        teak_cursor *cursor = NULL;
+        teak_row row;
+        OK(teak_cursor_open(t, table, 1, (teak_lock_mode)mode, &cursor));
+        OK(teak_cursor_set_prefix(cursor, text(prefix)));
+        int found = 0;
+        for (teak_status status = teak_cursor_first(cursor, &row); status != TEAK_NOT_FOUND;
+             status = teak_cursor_next(cursor, &row)) {
+          CHECK(status == TEAK_OK && row.key.len > 3 && memcmp(row.key.data, prefix, strlen(prefix)) == 0);
+          found++;
+        }
+        CHECK(found == expected);
+        teak_cursor_close(cursor);
+      }
+    }
+    OK(teak_transaction_commit(t));
+    OK(teak_engine_checkpoint(engine));
+  }
+  teak_table_close(table);
+}
+
 /* ---- structs of older and newer callers ---- */
 
 /* Sizes of the structs in the first version of the library. They never change. */
@@ -355,7 +416,9 @@ static void wrong_slices(teak_engine *engine) {
   REFUSED(teak_cursor_seek(cursor, broken, TEAK_SEEK_AT_OR_AFTER, &row));
   REFUSED(teak_cursor_set_bounds(cursor, broken, NONE));
   REFUSED(teak_cursor_set_bounds(cursor, NONE, broken));
+  REFUSED(teak_cursor_set_prefix(cursor, broken));
   REFUSED(teak_index_estimate_entries(table, 0, broken, NONE, &entries));
+  REFUSED(teak_index_estimate_prefix(table, 0, broken, &entries));
   REFUSED(teak_table_exists(engine, broken, &exists));
   const teak_slice not_utf8 = { (const uint8_t *)"\xc3(", 2 };
   REFUSED(teak_table_exists(engine, not_utf8, &exists));
@@ -691,6 +754,7 @@ int main(int argc, char **argv) {
   open_once(argv[1]);
   versions(engine, argv[1]);
   seeks(engine);
+  prefixes(engine);
   checked_keys(engine);
   wide_rows(engine);
   wrong_slices(engine);

@@ -100,18 +100,34 @@ impl TableHandle {
         upper: Option<&[u8]>,
     ) -> EngineResult<u64> {
         let index = self.index(index)?;
-        // Counts uncommitted writes, too: they may be committed before the caller reads the range.
-        let view = ReadView::new(
-            Arc::clone(self.core.transactions.ids()),
-            TransactionId::default(),
-            ViewKind::Uncommitted,
-        );
         let estimate = index.tree.estimate_range(
             lower.map_or(Bound::Unbounded, Bound::Included),
             upper.map_or(Bound::Unbounded, Bound::Excluded),
-            view,
+            self.uncommitted_view(),
         );
         self.core.checked(&index, estimate)
+    }
+
+    /// As [`TableHandle::records_in_range`], for the keys that start with a prefix, which must be
+    /// as for [`Cursor::set_prefix`](crate::Cursor::set_prefix).
+    ///
+    /// # Errors
+    /// As [`TableHandle::records_in_range`].
+    pub fn records_with_prefix(&self, index: IndexNumber, prefix: &[u8]) -> EngineResult<u64> {
+        let index = self.index(index)?;
+        let view = self.uncommitted_view();
+        let estimate = index.tree.estimate_prefix(prefix, view);
+        self.core.checked(&index, estimate)
+    }
+
+    /// The view of estimates. It includes uncommitted writes, because they may be committed before
+    /// the caller reads the range.
+    fn uncommitted_view(&self) -> ReadView {
+        ReadView::new(
+            Arc::clone(self.core.transactions.ids()),
+            TransactionId::default(),
+            ViewKind::Uncommitted,
+        )
     }
 
     /// Reads and checks every block of all indexes, or only of the index of the rows if the table

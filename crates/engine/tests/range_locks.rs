@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use teak_disk::MemoryDisk;
 use teak_engine::{
-    Engine, EngineError, EngineResult, EngineTransaction, IndexNumber, Isolation, ReadMode,
-    RowRetention, Seek, TableHandle, WaitError,
+    Engine, EngineError, EngineResult, EngineTransaction, FilterKeys, IndexNumber, Isolation,
+    KeySuffix, ReadMode, RowRetention, Seek, TableHandle, WaitError,
 };
 use teak_testing::Random;
 
@@ -170,6 +170,60 @@ fn gap_locks_of_a_secondary_index_block_inserts_and_updates_into_them() {
     assert!(update(&mut other, &table, "x", "w", "v").is_err());
     update(&mut other, &table, "x", "w", "y").unwrap();
     other.rollback();
+}
+
+/// The filters of the secondary index exclude the prefix, so the read reaches no entry.
+#[test]
+fn a_read_of_a_prefix_locks_its_gap() {
+    let engine = open(&Arc::new(MemoryDisk::new()));
+    let mut definition = definition(TABLE);
+    definition.indexes[1].filter_keys = FilterKeys::WithoutSuffix(KeySuffix::Fixed(1));
+    engine.create_table(&definition).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    commit(&engine, |t| {
+        for (key, value) in [("a", "1"), ("b", "1"), ("c", "3")] {
+            insert(t, &table, key, value).unwrap();
+        }
+    });
+    engine.checkpoint().unwrap();
+    let mut reader = begin(&engine);
+    let mut cursor = reader
+        .cursor(&table, IndexNumber(1), ReadMode::Exclusive)
+        .unwrap();
+    for backward in [false, true] {
+        cursor.set_prefix(b"2\0");
+        let row = match backward {
+            false => cursor.first(&mut reader).unwrap(),
+            true => cursor.last(&mut reader).unwrap(),
+        };
+        assert_eq!(row, None);
+        assert!(!may_insert(&engine, &table, "x", "2"));
+        assert!(may_insert(&engine, &table, "x", "1"));
+        assert!(may_insert(&engine, &table, "x", "3"));
+    }
+    reader.rollback();
+    // A write that is not committed yet is waited for, in the memtable and in a run.
+    let mut writer = begin(&engine);
+    insert(&mut writer, &table, "x", "2").unwrap();
+    let mut reader = begin(&engine);
+    for _ in 0..2 {
+        let mut cursor = reader
+            .cursor(&table, IndexNumber(1), ReadMode::Exclusive)
+            .unwrap();
+        cursor.set_prefix(b"2\0");
+        assert!(is_timeout(cursor.first(&mut reader)));
+        cursor.set_prefix(b"3\0");
+        let row = cursor.first(&mut reader).unwrap();
+        assert_eq!(row.map(|row| row.key), Some(b"3\0c".as_slice()));
+        engine.checkpoint().unwrap();
+    }
+    writer.commit().unwrap();
+    let mut cursor = reader
+        .cursor(&table, IndexNumber(1), ReadMode::Exclusive)
+        .unwrap();
+    cursor.set_prefix(b"2\0");
+    let row = cursor.first(&mut reader).unwrap();
+    assert_eq!(row.map(|row| row.key), Some(b"2\0x".as_slice()));
 }
 
 #[test]

@@ -65,6 +65,18 @@ impl PageNumber {
     }
 }
 
+/// Where a run would have the keys that start with a prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PrefixPlace {
+    /// Nowhere: the range of the run excludes them.
+    None,
+    /// The filters of the run do not have such prefixes.
+    Unknown,
+    /// If the run has such keys, they begin in this index block (see `index_table`), and the filter
+    /// of the block has this hash.
+    Block { number: usize, hash: u64 },
+}
+
 fn record_of(block: &IndexBlock, number: PageNumber) -> &PageRecord {
     let Some(record) = block.pages().get(number.page) else {
         unreachable!("the number is that of a page of the index block");
@@ -140,12 +152,10 @@ impl Run {
         }
         let number = self.description.index.block_of(key.bytes());
         let block = self.index_block(number, ReadPattern::Random, Priority::High)?;
-        if block.has_filter() {
-            let passes = block.may_contain(key.hash_for(self.description.filter_keys));
-            self.cache.count_filter(!passes);
-            if !passes {
-                return Ok(Visit::Continue);
-            }
+        if block.has_filter()
+            && !self.filter_passes(&block, key.hash_for(self.description.filter_keys))
+        {
+            return Ok(Visit::Continue);
         }
         // The versions may continue on further pages, but not in another index block.
         for place in block.page_of(key.bytes())..block.pages().len() {
@@ -169,12 +179,8 @@ impl Run {
         Ok(Visit::Continue)
     }
 
-    /// Whether the run may have entries whose keys start with the prefix and are equal except
-    /// for their suffix. Reads an index block, unless the range of the run excludes the prefix.
-    ///
-    /// # Errors
-    /// Errors of reading blocks.
-    pub(crate) fn may_have_prefix(&self, prefix: &KeyPrefix) -> StorageResult<bool> {
+    /// Where the run would have the keys that start with the prefix.
+    pub(crate) fn prefix_place(&self, prefix: &KeyPrefix) -> PrefixPlace {
         let RunDescription {
             first_key,
             last_key,
@@ -187,17 +193,22 @@ impl Run {
             || (key_order(first_key, prefix.bytes()).is_gt()
                 && !first_key.starts_with(prefix.bytes()))
         {
-            return Ok(false);
+            return PrefixPlace::None;
         }
-        let Some(hash) = prefix.hash_for(*filter_keys) else {
-            return Ok(true);
-        };
-        // The keys with the prefix begin in this block, if there are any (see `index_table`).
-        let number = index.block_of(prefix.bytes());
-        let block = self.index_block(number, ReadPattern::Random, Priority::High)?;
+        match prefix.hash_for(*filter_keys) {
+            Some(hash) => PrefixPlace::Block {
+                number: index.block_of(prefix.bytes()),
+                hash,
+            },
+            None => PrefixPlace::Unknown,
+        }
+    }
+
+    /// Checks the filter of an index block for a hash, and counts the check.
+    fn filter_passes(&self, block: &IndexBlock, hash: u64) -> bool {
         let passes = block.may_contain(hash);
         self.cache.count_filter(!passes);
-        Ok(passes)
+        passes
     }
 
     /// The value of an entry of one of the run's pages.

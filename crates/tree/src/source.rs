@@ -47,7 +47,7 @@ impl Source {
         let Self::Run(run) = self else {
             return Ok(false);
         };
-        if run.handle.run.may_have_prefix(prefix)? {
+        if run.cursor.may_have_prefix(prefix)? {
             return Ok(false);
         }
         run.valid = false;

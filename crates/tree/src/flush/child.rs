@@ -91,7 +91,10 @@ fn bytes_from(runs: &[RunRef], start: &[u8], range: &KeyRange) -> StorageResult<
     let mut bytes = 0;
     for run in runs {
         let description = run.handle.description();
-        let entries = run.handle.run.estimate(Bound::Included(start), upper)?;
+        let entries = run
+            .handle
+            .run
+            .estimate(Bound::Included(start), upper, None)?;
         bytes += entries * description.merge_bytes() / description.entries().max(1);
     }
     Ok(bytes)

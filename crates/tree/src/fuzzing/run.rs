@@ -121,8 +121,9 @@ fn check(options: &RunWriterOptions, entries: &[Entry]) -> StorageResult<()> {
         let mut prefixed = entries.iter().filter(|entry| entry.0.starts_with(part));
         if prefixed.all(|entry| filter_keys.part(&entry.0) == part) {
             let prefix = KeyPrefix::new(part, filter_keys);
+            let mut cursor = run.cursor(ReadPattern::Random);
             assert!(
-                run.may_have_prefix(&prefix)?,
+                cursor.may_have_prefix(&prefix)?,
                 "the prefix of a key is found"
             );
         }

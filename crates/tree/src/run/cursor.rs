@@ -1,7 +1,8 @@
 //! A cursor over the entries of a run.
 
-use super::{IndexBlock, IndexTable, PageNumber, ReadPattern, Run};
+use super::{IndexBlock, IndexTable, PageNumber, PrefixPlace, ReadPattern, Run};
 use crate::cache::Priority;
+use crate::filter_keys::KeyPrefix;
 use crate::key_search::key_order;
 use crate::{Page, StoredValue, VersionCursor};
 use std::sync::Arc;
@@ -38,6 +39,22 @@ impl Run {
 impl RunCursor {
     fn index(&self) -> &IndexTable {
         &self.run.description.index
+    }
+
+    /// Whether the run may have entries whose keys start with the prefix and are equal except for
+    /// their suffix. May read an index block, which a seek to the prefix then does not read again.
+    ///
+    /// # Errors
+    /// Errors of reading blocks.
+    pub(crate) fn may_have_prefix(&mut self, prefix: &KeyPrefix) -> StorageResult<bool> {
+        match self.run.prefix_place(prefix) {
+            PrefixPlace::None => Ok(false),
+            PrefixPlace::Unknown => Ok(true),
+            PrefixPlace::Block { number, hash } => {
+                let block = self.load_block(number, Priority::High)?;
+                Ok(self.run.filter_passes(&block, hash))
+            }
+        }
     }
 
     /// `priority`: high if the block is looked up, normal if a scan arrives at it.

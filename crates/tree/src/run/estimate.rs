@@ -4,9 +4,10 @@
 //! the keys of a page are assumed to be evenly distributed between the last keys of the previous
 //! page and of this page.
 
-use super::{IndexBlock, IndexTable, PageNumber, ReadPattern, Run};
+use super::{IndexBlock, IndexTable, PageNumber, PrefixPlace, ReadPattern, Run};
 use crate::Page;
 use crate::cache::{Cached, Priority};
+use crate::filter_keys::KeyPrefix;
 use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::StorageResult;
@@ -17,25 +18,42 @@ const PAGES_OF_SHORT_RANGE: u64 = 8;
 impl Run {
     /// Estimates the entries in a range from the index blocks and the pages at the
     /// range's ends. Exact when the range is short, which may read these pages
-    /// from the file; otherwise only cached pages are used.
+    /// from the file; otherwise only cached pages are used. `prefix`: that of all keys in the
+    /// range. If a filter excludes it, the result is 0, and no page is read.
     ///
     /// # Errors
     /// Errors of reading blocks.
-    pub fn estimate(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> StorageResult<u64> {
-        estimate(self, lower, upper)
+    pub(crate) fn estimate(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        prefix: Option<&KeyPrefix>,
+    ) -> StorageResult<u64> {
+        estimate(self, lower, upper, prefix)
     }
 }
 
-fn estimate(run: &Run, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> StorageResult<u64> {
+fn estimate(
+    run: &Run,
+    lower: Bound<&[u8]>,
+    upper: Bound<&[u8]>,
+    prefix: Option<&KeyPrefix>,
+) -> StorageResult<u64> {
     let index = &run.description.index;
     if index.is_empty() {
         return Ok(0);
     }
-    let place_of = |bound| match bound {
+    let place_of = |bound, near: Option<&Place>| match bound {
         Bound::Unbounded => Ok(None),
-        Bound::Included(key) | Bound::Excluded(key) => Place::of(run, key).map(Some),
+        Bound::Included(key) | Bound::Excluded(key) => Place::of(run, key, near).map(Some),
     };
-    let (first, last) = (place_of(lower)?, place_of(upper)?);
+    let first = place_of(lower, None)?;
+    if let (Some(first), Some(prefix)) = (&first, prefix)
+        && first.excludes(run, prefix)
+    {
+        return Ok(0);
+    }
+    let last = place_of(upper, first.as_ref())?;
     let page_of = |place: &Option<Place>| place.as_ref().map(|place| place.pages_before(index));
     let first_page = page_of(&first).unwrap_or(0);
     let last_page = page_of(&last).unwrap_or(index.pages());
@@ -75,14 +93,30 @@ struct Place {
 }
 
 impl Place {
-    fn of(run: &Run, key: &[u8]) -> StorageResult<Self> {
+    /// `near`: a place whose index block may be that of the key.
+    fn of(run: &Run, key: &[u8], near: Option<&Self>) -> StorageResult<Self> {
         let number = run.description.index.block_of(key);
-        let block = run.index_block(number, ReadPattern::Random, Priority::High)?;
+        let block = match near {
+            Some(near) if near.number.block == number => Arc::clone(&near.block),
+            _ => run.index_block(number, ReadPattern::Random, Priority::High)?,
+        };
         let page = block.page_of(key);
         Ok(Self {
             block,
             number: PageNumber::new(number, page),
         })
+    }
+
+    /// Whether the range or the filter of the run excludes a prefix. The filter is known only if
+    /// the keys with the prefix begin in this index block.
+    fn excludes(&self, run: &Run, prefix: &KeyPrefix) -> bool {
+        match run.prefix_place(prefix) {
+            PrefixPlace::None => true,
+            PrefixPlace::Block { number, hash } if number == self.number.block => {
+                !run.filter_passes(&self.block, hash)
+            }
+            PrefixPlace::Unknown | PrefixPlace::Block { .. } => false,
+        }
     }
 
     fn pages_before(&self, index: &IndexTable) -> u64 {

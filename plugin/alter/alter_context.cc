@@ -50,7 +50,7 @@ bool AlterContext::add_entries(const TABLE *altered, teak_slice primary) {
     key.clear();
     added_key.codec->encode_record(record, &key);
     const bool unique = added_key.unique && !(added_key.nullable && added_key.codec->has_null(record));
-    if (!unique) key.append(primary.data, primary.len);
+    if (!unique) added_key.codec->append_primary(primary.data, primary.len, &key);
     value.clear();
     if (unique) value.append(primary.data, primary.len);
     if (added_key.originals != nullptr) added_key.originals->encode(record, &value);

@@ -49,7 +49,10 @@ std::unique_ptr<KeyCodec> KeyCodec::create(const TABLE *table, uint key_number, 
     codec->parts_.push_back(std::move(part));
     codec->image_ends_.push_back(image_offset);
   }
-  if (primary != nullptr) codec->place_suffix(key, image_offset, *primary);
+  if (primary != nullptr) {
+    codec->primary_varies_ = !primary->has_fixed_length();
+    codec->place_suffix(key, image_offset, *primary);
+  }
   return codec;
 } catch (const std::bad_alloc &) {
   *error = "out of memory";
@@ -140,6 +143,25 @@ bool KeyCodec::image_has_null(const uchar *server_key, key_part_map parts) const
   for (size_t i = 0; i < parts_.size() && (parts & 1) != 0; i++, parts >>= 1)
     if (parts_[i].nullable && server_key[parts_[i].image_offset] != 0) return true;
   return false;
+}
+
+void KeyCodec::append_primary(const uint8_t *primary, size_t length, ByteBuffer *out) const {
+  out->append(primary, length);
+  if (!primary_varies_) return;
+  out->push(static_cast<uint8_t>(length >> 8));
+  out->push(static_cast<uint8_t>(length));
+}
+
+bool KeyCodec::primary_length(const uint8_t *key, size_t length, size_t columns_length, size_t *primary_length) const {
+  size_t rest = length - columns_length;
+  if (primary_varies_) {
+    if (rest < PRIMARY_LENGTH_BYTES) return false;
+    rest -= PRIMARY_LENGTH_BYTES;
+    const uint8_t *stored = key + columns_length + rest;
+    if (rest != (static_cast<size_t>(stored[0]) << 8 | stored[1])) return false;
+  }
+  *primary_length = rest;
+  return rest != 0;
 }
 
 bool KeyCodec::skip(const uint8_t *key, size_t length, size_t *columns_length) const {

@@ -40,6 +40,8 @@ struct KeyPart;
 class KeyCodec {
  public:
   static constexpr size_t HIDDEN_ROW_ID_BYTES = 8;
+  /* Length of the number behind a primary key of variable length, see append_primary(). */
+  static constexpr size_t PRIMARY_LENGTH_BYTES = 2;
 
   /* The codec of table->key_info[key_number]. For a secondary key `primary` is the codec of the table's primary key,
      or the hidden one; for the primary key itself it is nullptr. `primary` is used only during this call. Returns
@@ -76,6 +78,14 @@ class KeyCodec {
   /* Whether one of the leading `parts` of the image is NULL. Considers only this index's own parts. */
   bool image_has_null(const uchar *server_key, key_part_map parts) const;
 
+  /* Appends the encoded primary key to the columns of a secondary entry. If primary keys have different lengths, its
+     length follows, so that the engine finds the end of the columns. */
+  void append_primary(const uint8_t *primary, size_t length, ByteBuffer *out) const;
+
+  /* The length of the primary key that append_primary() has appended to the columns, which end at `columns_length`.
+     False when the bytes are not a key of this index. */
+  bool primary_length(const uint8_t *key, size_t length, size_t columns_length, size_t *primary_length) const;
+
   /* The length of the encoded columns; in a secondary entry the encoded primary key follows.
      False when the bytes are not a key of this index. */
   bool skip(const uint8_t *key, size_t length, size_t *columns_length) const;
@@ -105,6 +115,8 @@ class KeyCodec {
 
   /* Whether all encoded keys have the maximum length. */
   bool has_fixed_length() const;
+  /* In a secondary index: whether append_primary() also appends the length of the primary key. */
+  bool primary_varies() const { return primary_varies_; }
 
  private:
   KeyCodec();
@@ -118,6 +130,7 @@ class KeyCodec {
   size_t length_max_ = 0;
   bool hidden_ = false;
   bool nullable_ = false;
+  bool primary_varies_ = false;  // primary keys have different lengths
 };
 
 }  // namespace teak

@@ -40,7 +40,7 @@ bool RowKeys::encode_secondary(const Share &share, uint number, const uchar *rec
   key.clear();
   definition.codec->encode_record(record, &key);
   const bool unique = definition.unique && !(definition.nullable && definition.codec->has_null(record));
-  if (!unique) key.append(primary.data(), primary.size());
+  if (!unique) definition.codec->append_primary(primary.data(), primary.size(), &key);
   unique_[index] = unique;
   if (definition.originals == nullptr) return !key.failed();
   ByteBuffer &value = values_[index];
@@ -57,8 +57,9 @@ bool RowKeys::encode_building(const Share &share, const Share::Building &buildin
   for (size_t i = own; i < all; i++) {
     ByteBuffer &key = keys_[i];
     key.clear();
-    building.codecs[i - own]->encode_record(record, &key);
-    key.append(primary.data(), primary.size());
+    const KeyCodec &codec = *building.codecs[i - own];
+    codec.encode_record(record, &key);
+    codec.append_primary(primary.data(), primary.size(), &key);
     unique_[i] = false;
     ByteBuffer &value = values_[i];
     value.clear();

@@ -7,7 +7,7 @@
 /* RowKeys: the encoded keys of one row in all indexes of its table, and the values of its entries in secondary indexes.
 
    The key of an entry that need not be unique, or that cannot conflict because a column is NULL, ends with the primary
-   key. The value of a unique entry starts with the primary key. */
+   key (see KeyCodec::append_primary()). The value of a unique entry starts with the primary key. */
 
 #ifndef TEAK_HANDLER_ROW_KEYS_H
 #define TEAK_HANDLER_ROW_KEYS_H

@@ -29,16 +29,20 @@ teak_index_definition index_definition(const TABLE *form, const LEX_CSTRING &lab
   return definition;
 }
 
-/* The entries of a key that is not unique end with the primary key. If that has a fixed length, filters have the
+/* The entries of a key that is not unique end with the primary key, see KeyCodec::append_primary(). Filters have the
    columns before it. */
 void set_suffix(const TABLE *form, teak_index_definition *definition) {
   std::string error;
   const uint number = form->s->primary_key;
   const std::unique_ptr<KeyCodec> primary =
       number == MAX_KEY ? KeyCodec::create_hidden() : KeyCodec::create(form, number, nullptr, &error);
-  if (primary == nullptr || !primary->has_fixed_length() || primary->length_max() > UINT_MAX16) return;
-  definition->suffix = TEAK_SUFFIX_FIXED;
-  definition->suffix_bytes = static_cast<uint32_t>(primary->length_max());
+  if (primary == nullptr) return;
+  if (!primary->has_fixed_length()) {
+    definition->suffix = TEAK_SUFFIX_COUNTED;
+  } else if (primary->length_max() <= UINT_MAX16) {
+    definition->suffix = TEAK_SUFFIX_FIXED;
+    definition->suffix_bytes = static_cast<uint32_t>(primary->length_max());
+  }
 }
 
 }  // namespace
@@ -61,7 +65,8 @@ std::unique_ptr<KeyCodec> create_checked_key_codec(const TABLE *form, uint numbe
                                                    std::string *error) {
   std::unique_ptr<KeyCodec> codec = KeyCodec::create(form, number, primary, error);
   if (codec == nullptr) return codec;
-  const size_t bytes = codec->length_max() + (primary == nullptr ? 0 : primary->length_max());
+  const size_t bytes = codec->length_max() + (primary == nullptr ? 0 : primary->length_max()) +
+                       (codec->primary_varies() ? KeyCodec::PRIMARY_LENGTH_BYTES : 0);
   if (bytes <= TEAK_KEY_BYTES_MAX) return codec;
   const KEY &key = form->key_info[number];
   *error = "a key of up to " + std::to_string(bytes) + " bytes (" + std::string(key.name.str, key.name.length) +

@@ -180,9 +180,9 @@ bool Share::rest_of_entry(uint key, const teak_row &entry, EntryRest *rest) cons
   if (!codec(key).skip(entry.key.data, entry.key.len, &columns)) return false;
   // Only the keys of non-unique entries contain the primary key.
   if (columns != entry.key.len) {
-    rest->primary = {entry.key.data + columns, entry.key.len - columns};
+    rest->primary.data = entry.key.data + columns;
     rest->originals = entry.value;
-    return true;
+    return codec(key).primary_length(entry.key.data, entry.key.len, columns, &rest->primary.len);
   }
   if (keys_[key].originals == nullptr) {
     rest->primary = entry.value;

@@ -225,7 +225,10 @@ int ha_teakcodec::put(uint number, const uchar *record, const std::string &prima
     errkey = number;
     return HA_ERR_FOUND_DUPP_KEY;
   }
-  if (!unique) *key += primary_key;
+  if (!unique) {
+    codec.append_primary(data_of(primary_key), primary_key.size(), &buffer);
+    *key = bytes_of(buffer);
+  }
   *value = unique ? primary_key : std::string();
   return 0;
 }
@@ -275,7 +278,14 @@ int ha_teakcodec::fetch(uchar *record) {
     const teak::KeyCodec &codec = *codecs_.keys[number_];
     size_t columns = 0;
     if (!codec.skip(data_of(cursor_->first), cursor_->first.size(), &columns)) return HA_ERR_CRASHED;
-    primary_key = columns == cursor_->first.size() ? cursor_->second : cursor_->first.substr(columns);
+    if (columns == cursor_->first.size()) {
+      primary_key = cursor_->second;
+    } else {
+      size_t length = 0;
+      if (!codec.primary_length(data_of(cursor_->first), cursor_->first.size(), columns, &length))
+        return HA_ERR_CRASHED;
+      primary_key = cursor_->first.substr(columns, length);
+    }
     if (!codec.decode(data_of(cursor_->first), cursor_->first.size(), record, nullptr)) return HA_ERR_CRASHED;
     if (keyread_) {
       bool covered = true;

@@ -150,12 +150,19 @@ class RowChecker {
   }
 
   void check_skip_and_decode(const KEY &key, const KeyCodec &codec, const ByteBuffer &mine) {
-    std::string bytes(reinterpret_cast<const char *>(mine.data()), mine.size());
-    bytes += primary_key_;
+    ByteBuffer entry;
+    entry.append(mine.data(), mine.size());
+    codec.append_primary(reinterpret_cast<const uint8_t *>(primary_key_.data()), primary_key_.size(), &entry);
+    std::string bytes(reinterpret_cast<const char *>(entry.data()), entry.size());
     auto *data = reinterpret_cast<const uint8_t *>(bytes.data());
-    size_t columns = 0;
+    size_t columns = 0, primary = 0;
     checks_->expect(codec.skip(data, bytes.size(), &columns) && columns == mine.size() && columns <= codec.length_max(),
                     [&] { return name_of(table_, key) + " skip " + hex(mine.data(), mine.size()); });
+    checks_->expect(codec.primary_length(data, bytes.size(), columns, &primary) && primary == primary_key_.size(),
+                    [&] { return name_of(table_, key) + " primary key at the end of " + hex(data, bytes.size()); });
+    if (codec.primary_varies())
+      checks_->expect(!codec.primary_length(data, bytes.size() - 1, columns, &primary),
+                      [&] { return name_of(table_, key) + " primary key at the end of a cut entry"; });
     if (mine.size() > 0) {
       const std::vector<uint8_t> cut(data, data + random_.below(static_cast<uint32_t>(mine.size())));
       checks_->expect(!codec.skip(cut.data(), cut.size(), &columns),

@@ -8,7 +8,7 @@
 use crate::core::index::Index;
 use crate::error::EngineResult;
 use crate::index_number::IndexNumber;
-use crate::newest_version::{NewestVersion, find_newest_version};
+use crate::newest_version::{NewestVersion, OlderVersion, find_newest_version};
 use crate::table_handle::TableHandle;
 use crate::transaction::{EngineTransaction, TransactionContext};
 use teak_transactions::{LockMode, RowName};
@@ -52,9 +52,17 @@ impl TransactionContext<'_> {
         let transactions = &self.core.transactions;
         let me = self.transaction.id();
         let mut deadline = None;
+        let mut older = None;
         loop {
             let latch = transactions.latches().one(row.lock);
-            let found = find_newest_version(self.core, index, row.key, me, None)?;
+            let found = find_newest_version(self.core, index, row.key, me, None, older.as_ref())?;
+            // The older version must not retain memory and disk space during a wait.
+            older = None;
+            let Some(found) = found else {
+                drop(latch);
+                older = Some(OlderVersion::read(self.core, index, row.key, me, false)?);
+                continue;
+            };
             if let NewestVersion::Uncommitted(id) = found {
                 drop(latch);
                 // Queues for the lock before it waits, so that requests for the key are granted in

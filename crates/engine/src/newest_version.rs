@@ -1,15 +1,24 @@
 //! Finds and locks the newest version of a key, for writers and locking reads.
+//!
+//! A thread that holds the latch of a key reads no block. If the search for the newest version needs
+//! a block that is not in memory, it is divided:
+//! 1. Without the latch, [`OlderVersion::read`] finds the newest version that is not in the active
+//!    memtable.
+//! 2. With the latch again, [`find_newest_version`] looks for a newer one in memtables. If a
+//!    memtable that may contain one has been flushed since, or the transaction that had written the
+//!    version of step 1 has ended, step 1 is repeated.
 
 use crate::core::EngineCore;
 use crate::core::index::Index;
 use crate::error::EngineResult;
 use crate::transaction::TransactionContext;
 use std::time::Instant;
-use teak_base::{Operation, WriteId, WriteStatus};
+use teak_base::{Operation, StorageResult, WriteId, WriteStatus};
 use teak_transactions::{LockId, LockMode, RangeQueuePositions, RowName, TransactionId};
-use teak_tree::Visit;
+use teak_tree::{OlderVersions, StoredValue, Visit};
 
 /// The newest version of a key, rolled back versions excluded.
+#[derive(Clone, Copy)]
 pub(crate) enum NewestVersion {
     /// A version of another active transaction.
     Uncommitted(WriteId),
@@ -19,43 +28,164 @@ pub(crate) enum NewestVersion {
     Absent(Option<WriteId>),
 }
 
-/// Finds the newest version of a key for transaction `me`. `value` receives the
-/// value of a live entry; if it is `None`, the value is not read.
-pub(crate) fn find_newest_version(
-    core: &EngineCore,
-    index: &Index,
-    key: &[u8],
+/// Searches the versions of a key, newest first.
+struct Search<'a> {
+    core: &'a EngineCore,
     me: TransactionId,
-    mut value: Option<&mut Vec<u8>>,
-) -> EngineResult<NewestVersion> {
-    let ids = core.transactions.ids();
-    let mut found = NewestVersion::Absent(None);
-    let mut copied = Ok(());
-    let visited = index.tree.visit(key, &mut |id, operation, stored| {
+    /// Receives the value of a live entry; if it is `None`, the value is not read.
+    value: Option<&'a mut Vec<u8>>,
+    /// Whether separate values may be read.
+    reads_values: bool,
+    found: Option<NewestVersion>,
+    /// Whether the value was copied; `false` if it would have had to be read.
+    copied: StorageResult<bool>,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        core: &'a EngineCore,
+        me: TransactionId,
+        value: Option<&'a mut Vec<u8>>,
+        reads_values: bool,
+    ) -> Self {
+        Self {
+            core,
+            me,
+            value,
+            reads_values,
+            found: None,
+            copied: Ok(true),
+        }
+    }
+
+    fn visit(&mut self, id: WriteId, operation: Operation, stored: &StoredValue<'_>) -> Visit {
         if !id.is_settled() {
-            match ids.status_for(id, me) {
+            match self.core.transactions.ids().status_for(id, self.me) {
                 WriteStatus::Aborted => return Visit::Continue,
-                WriteStatus::Active(owner) if owner != me => {
-                    found = NewestVersion::Uncommitted(id);
+                WriteStatus::Active(owner) if owner != self.me => {
+                    self.found = Some(NewestVersion::Uncommitted(id));
                     return Visit::Stop;
                 }
                 _ => {}
             }
         }
-        match operation {
-            Operation::Delete => found = NewestVersion::Absent(Some(id)),
+        self.found = Some(match operation {
+            Operation::Delete => NewestVersion::Absent(Some(id)),
             Operation::Put => {
-                if let Some(value) = value.as_deref_mut() {
+                if let Some(value) = self.value.as_deref_mut() {
                     value.clear();
-                    copied = stored.append_to(value);
+                    self.copied = match stored {
+                        StoredValue::Separate(..) if !self.reads_values => Ok(false),
+                        stored => stored.append_to(value).map(|()| true),
+                    };
                 }
-                found = NewestVersion::Live(id);
+                NewestVersion::Live(id)
             }
-        }
+        });
         Visit::Stop
+    }
+}
+
+/// Finds the newest version of a key for transaction `me`. `value` receives the
+/// value of a live entry; if it is `None`, the value is not read. May read blocks, so the caller
+/// must not hold the latch of the key.
+pub(crate) fn read_newest_version(
+    core: &EngineCore,
+    index: &Index,
+    key: &[u8],
+    me: TransactionId,
+    value: Option<&mut Vec<u8>>,
+) -> EngineResult<NewestVersion> {
+    let mut search = Search::new(core, me, value, true);
+    let visited = index.tree.visit(key, &mut |id, operation, stored| {
+        search.visit(id, operation, &stored)
     });
-    core.checked(index, visited.and(copied))?;
-    Ok(found)
+    core.checked(index, visited.and(search.copied))?;
+    Ok(search.found.unwrap_or(NewestVersion::Absent(None)))
+}
+
+/// The newest version of a key that was not in the active memtable when it was read.
+pub(crate) struct OlderVersion {
+    visited: OlderVersions,
+    found: NewestVersion,
+    /// The value of a live entry, if it was asked for.
+    value: Vec<u8>,
+}
+
+impl OlderVersion {
+    /// Reads the version. The caller must not hold the latch of the key.
+    pub(crate) fn read(
+        core: &EngineCore,
+        index: &Index,
+        key: &[u8],
+        me: TransactionId,
+        reads_value: bool,
+    ) -> EngineResult<Self> {
+        let mut value = Vec::new();
+        let mut search = Search::new(core, me, reads_value.then_some(&mut value), true);
+        let visited = index.tree.visit_older(key, &mut |id, operation, stored| {
+            search.visit(id, operation, &stored)
+        });
+        let Search { found, copied, .. } = search;
+        let visited = visited.and_then(|visited| copied.map(|_| visited));
+        Ok(Self {
+            visited: core.checked(index, visited)?,
+            found: found.unwrap_or(NewestVersion::Absent(None)),
+            value,
+        })
+    }
+
+    /// Whether the version is still what [`OlderVersion::read`] has found. A version of an active
+    /// transaction may have been committed or aborted.
+    fn is_current(&self, core: &EngineCore, me: TransactionId) -> bool {
+        match self.found {
+            NewestVersion::Uncommitted(id) => {
+                let status = core.transactions.ids().status_for(id, me);
+                matches!(status, WriteStatus::Active(_))
+            }
+            NewestVersion::Live(_) | NewestVersion::Absent(_) => true,
+        }
+    }
+}
+
+/// As [`read_newest_version`], for a caller that holds the latch of the key. Reads no block. Returns
+/// `None` if a block must be read: then the caller releases the latch, reads the older version, and
+/// calls this again with it.
+pub(crate) fn find_newest_version(
+    core: &EngineCore,
+    index: &Index,
+    key: &[u8],
+    me: TransactionId,
+    value: Option<&mut Vec<u8>>,
+    older: Option<&OlderVersion>,
+) -> EngineResult<Option<NewestVersion>> {
+    let mut search = Search::new(core, me, value, false);
+    let mut visitor = |id, operation, stored: StoredValue<'_>| search.visit(id, operation, &stored);
+    let visited = match older {
+        None => index.tree.visit_in_memory(key, &mut visitor),
+        Some(older) => Ok(index.tree.visit_newer(&older.visited, key, &mut visitor)),
+    };
+    let Search {
+        found,
+        value,
+        copied,
+        ..
+    } = search;
+    if !core.checked(index, visited)? || !core.checked(index, copied)? {
+        return Ok(None);
+    }
+    match (found, older) {
+        (Some(found), _) => Ok(Some(found)),
+        (None, None) => Ok(Some(NewestVersion::Absent(None))),
+        (None, Some(older)) if older.is_current(core, me) => {
+            if let (NewestVersion::Live(_), Some(value)) = (older.found, value) {
+                value.clear();
+                value.extend_from_slice(&older.value);
+            }
+            Ok(Some(older.found))
+        }
+        (None, Some(_)) => Ok(None),
+    }
 }
 
 /// The result of a locking read of one key.
@@ -69,7 +199,8 @@ pub(crate) enum LockedRead {
 }
 
 /// A locking read of one key:
-/// 1. Latch the row and find its newest version.
+/// 1. Latch the row and find its newest version. If this needs a block that is not in memory:
+///    release the latch, read the version, and start again.
 /// 2. If another active transaction has written it: queue for the row's lock,
 ///    wait for that transaction, and start again.
 /// 3. If the lock mode is exclusive and another transaction holds a range lock that blocks writes
@@ -92,6 +223,7 @@ pub(crate) struct LockingRead<'a> {
 enum Pass {
     Done(LockedRead),
     Repeat,
+    MustRead,
     BlockedByWrite(WriteId),
     BlockedByRange,
     BlockedByLock,
@@ -105,6 +237,8 @@ struct Progress {
     is_locked: bool,
     deadline: Option<Instant>,
     queue: RangeQueuePositions,
+    /// The version that was read without the latch.
+    older: Option<OlderVersion>,
 }
 
 impl LockingRead<'_> {
@@ -120,6 +254,7 @@ impl LockingRead<'_> {
             is_locked: false,
             deadline: None,
             queue: RangeQueuePositions::default(),
+            older: None,
         };
         let found = self.read(context, value, &mut progress);
         if !progress.is_locked {
@@ -142,9 +277,17 @@ impl LockingRead<'_> {
         progress: &mut Progress,
     ) -> EngineResult<LockedRead> {
         loop {
-            match self.pass(context, value, progress)? {
+            let pass = self.pass(context, value, progress)?;
+            // The older version must not retain memory and disk space during a wait.
+            progress.older = None;
+            match pass {
                 Pass::Done(found) => return Ok(found),
                 Pass::Repeat => {}
+                Pass::MustRead => {
+                    let (core, me) = (context.core, context.transaction.id());
+                    let older = OlderVersion::read(core, self.index, self.row.key, me, true)?;
+                    progress.older = Some(older);
+                }
                 _ if !self.waits => return Ok(LockedRead::Busy),
                 Pass::BlockedByWrite(id) => self.wait_for_write(context, id, progress)?,
                 Pass::BlockedByRange => self.wait_for_range(context, progress)?,
@@ -162,9 +305,18 @@ impl LockingRead<'_> {
     ) -> EngineResult<Pass> {
         let core = context.core;
         let me = context.transaction.id();
+        let (index, key) = (self.index, self.row.key);
         let latches = core.transactions.latches();
         let _latch = self.locks_row.then(|| latches.one(self.row.lock));
-        let found = find_newest_version(core, self.index, self.row.key, me, Some(value))?;
+        let found = match (self.locks_row, &progress.older) {
+            (true, older) => {
+                find_newest_version(core, index, key, me, Some(value), older.as_ref())?
+            }
+            (false, _) => Some(read_newest_version(core, index, key, me, Some(value))?),
+        };
+        let Some(found) = found else {
+            return Ok(Pass::MustRead);
+        };
         let is_mine = match found {
             NewestVersion::Uncommitted(id) => return Ok(Pass::BlockedByWrite(id)),
             // The transaction's own uncommitted version is an implicit lock.

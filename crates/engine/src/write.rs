@@ -4,10 +4,12 @@
 //!    the log has reached its bound.
 //! 2. Latch the keys to check: the keys are hashed to latches, which are taken in
 //!    the order of their stripes.
-//! 3. Find the newest version of each of these keys. If another active transaction
-//!    has written or locked the key: release the latches and the reserved space,
-//!    queue for the key's lock, wait, and start again. A live entry of a unique key
-//!    is a duplicate: the write fails, and nothing has been written.
+//! 3. Find the newest version of each of these keys. If this needs a block that is
+//!    not in memory: release the latches, read the version, and go back to step 2.
+//!    If another active transaction has written or locked the key: release the
+//!    latches and the reserved space, queue for the key's lock, wait, and start
+//!    again. A live entry of a unique key is a duplicate: the write fails, and
+//!    nothing has been written.
 //! 4. Take the write guards of all written indexes, in ascending order of their
 //!    numbers, and check for range locks of other transactions: gap locks at the
 //!    keys that are inserted, and locks against writes of the row. If there is one:

@@ -1,7 +1,6 @@
 //! Latches: short mutual exclusion of rows by hash, held while a row's newest
 //! version is checked and the new one inserted. A thread that holds a latch does
-//! not wait for other transactions and does not sync files. It may read a page
-//! that the check needs.
+//! not wait for other transactions and does no I/O.
 //!
 //! Lock order: latches are taken first, several of them in stripe order.
 

@@ -203,6 +203,15 @@ impl PageCache {
         self.value_bytes_max.load(Ordering::Relaxed)
     }
 
+    /// Returns a block if it is cached. Counts only a hit: a caller that needs the block loads it
+    /// then, which counts the miss.
+    #[inline]
+    pub(crate) fn get_cached(&self, file: FileId, offset: u64) -> Option<Cached> {
+        let held = self.blocks.get(&(file, offset))?;
+        count_access();
+        Some(held)
+    }
+
     pub(crate) fn get(&self, file: FileId, offset: u64) -> Option<Cached> {
         count_access();
         let held = self.blocks.get(&(file, offset));

@@ -57,6 +57,7 @@ pub use filter_keys::{FilterKeys, KeySuffix};
 pub use flush::{BulkLoad, FlushJob, FlushReport, JobKind, PausedLoad, TreeBacklog};
 pub use key_search::key_order;
 pub use lock_times::LockTimes;
+pub use lookup::OlderVersions;
 pub use lost_part::{LostKind, LostPart};
 pub use memory::{MemtableMemory, MemtableUse};
 pub use memtable::{Memtable, MemtableCursor};

@@ -4,13 +4,33 @@
 //! Filters exclude most runs without the key. A lookup reads a page of each run that has the key
 //! (more if the versions of the key continue on further pages), and rarely a page of another run,
 //! if its filter gives a false positive.
+//!
+//! A caller that must not read blocks while it holds a latch of the key divides a lookup:
+//! 1. With the latch, [`Tree::visit_in_memory`] visits the versions that are in memory. Usually this
+//!    is sufficient.
+//! 2. Otherwise [`Tree::visit_older`], without the latch, visits the versions that are not in the
+//!    active memtable.
+//! 3. With the latch again, [`Tree::visit_newer`] visits the versions in that memtable and in later
+//!    ones. The latch prevents others from adding more. If one of these memtables has been flushed
+//!    since, step 2 is repeated.
 
 use crate::node::{LoadedNode, Node, NodeReader, RunRef};
+use crate::run::BlockSource;
 use crate::tree::Tree;
-use crate::version::TreeVersion;
+use crate::version::{MemtableSlot, TreeVersion};
 use crate::{LookupKey, StoredValue, Visit};
+use std::sync::Arc;
 use teak_base::visibility::Visibility;
 use teak_base::{Operation, StorageResult, WriteId};
+
+/// The versions that [`Tree::visit_older`] has visited: those of a version of the tree, without its
+/// active memtable.
+#[derive(Debug)]
+pub struct OlderVersions {
+    version: Arc<TreeVersion>,
+}
+
+type Visitor<'a> = &'a mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit;
 
 impl Tree {
     /// Calls `visitor` for the versions of a key, newest first, until it returns [`Visit::Stop`].
@@ -25,7 +45,67 @@ impl Tree {
         visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
     ) -> StorageResult<()> {
         let version = self.load_version();
-        visit_version(&self.nodes, &version, key, &|_, _| false, visitor)
+        let source = BlockSource::File;
+        visit_version(&self.nodes, &version, key, source, &|_, _| false, visitor)?;
+        Ok(())
+    }
+
+    /// As [`Tree::visit`], but reads no block. Returns `false` if the visit has ended at a block
+    /// that is not in memory. The visitor may get references to separate values, which it must not
+    /// read.
+    ///
+    /// # Errors
+    /// Those of [`Tree::visit`], except errors of reading.
+    pub fn visit_in_memory(
+        &self,
+        key: &[u8],
+        visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
+    ) -> StorageResult<bool> {
+        let version = self.load_version();
+        let source = BlockSource::Memory;
+        visit_version(&self.nodes, &version, key, source, &|_, _| false, visitor)
+    }
+
+    /// As [`Tree::visit`], for the versions that are not in the active memtable. The result retains
+    /// memory and disk space, so it should be dropped soon.
+    ///
+    /// # Errors
+    /// Errors of reading blocks.
+    pub fn visit_older(
+        &self,
+        key: &[u8],
+        visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
+    ) -> StorageResult<OlderVersions> {
+        let version = self.version.load_full();
+        if visit_memtables(version.frozen.iter(), key, visitor) == Visit::Continue {
+            let source = BlockSource::File;
+            visit_runs(&self.nodes, &version, key, source, &|_, _| false, visitor)?;
+        }
+        Ok(OlderVersions { version })
+    }
+
+    /// Visits the versions of a key that are newer than those that [`Tree::visit_older`] has
+    /// visited, newest first. Reads no block. Returns `false` if some of them may be in runs by
+    /// now, or if older data was added below the tree; the visitor may have been called then.
+    pub fn visit_newer(
+        &self,
+        older: &OlderVersions,
+        key: &[u8],
+        visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
+    ) -> bool {
+        let now = self.load_version();
+        let older = &older.version;
+        // Memtables are numbered in the order of their creation.
+        let first = older.flushed + older.frozen.len() as u64;
+        let active = now.flushed + now.frozen.len() as u64;
+        if now.flushed > first + 1 || now.awaits_base != older.awaits_base {
+            return false;
+        }
+        let newer = usize::try_from(active - first).unwrap_or(usize::MAX);
+        // The memtable with the number `first` may have been flushed.
+        let memtables = now.memtables().take(newer).chain([&older.active]);
+        visit_memtables(memtables, key, visitor);
+        true
     }
 
     /// Returns the value of a key as seen by `visibility`.
@@ -60,6 +140,7 @@ impl Tree {
             &self.nodes,
             &version,
             key,
+            BlockSource::File,
             &hides,
             &mut |id, operation, stored| {
                 if !id.is_settled() && !visibility.is_visible(id) {
@@ -75,65 +156,100 @@ impl Tree {
     }
 }
 
+/// Returns `false` if the visit has ended at a block that is not in memory.
 fn visit_version(
     nodes: &NodeReader,
     version: &TreeVersion,
     key: &[u8],
+    source: BlockSource,
     hides: &dyn Fn(WriteId, WriteId) -> bool,
-    visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
-) -> StorageResult<()> {
-    for slot in version.memtables() {
+    visitor: Visitor<'_>,
+) -> StorageResult<bool> {
+    match visit_memtables(version.memtables(), key, visitor) {
+        Visit::Stop => Ok(true),
+        Visit::Continue => visit_runs(nodes, version, key, source, hides, visitor),
+    }
+}
+
+fn visit_memtables<'a>(
+    memtables: impl Iterator<Item = &'a Arc<MemtableSlot>>,
+    key: &[u8],
+    visitor: Visitor<'_>,
+) -> Visit {
+    for slot in memtables {
         let visited = slot.memtable.visit(key, &mut |id, operation, value| {
             visitor(id, operation, StoredValue::Inline(value))
         });
         if visited == Visit::Stop {
-            return Ok(());
+            return Visit::Stop;
         }
     }
+    Visit::Continue
+}
+
+/// Returns `false` if the visit has ended at a block that is not in memory.
+fn visit_runs(
+    nodes: &NodeReader,
+    version: &TreeVersion,
+    key: &[u8],
+    source: BlockSource,
+    hides: &dyn Fn(WriteId, WriteId) -> bool,
+    visitor: Visitor<'_>,
+) -> StorageResult<bool> {
     if version.root.summary.runs == 0 {
-        return Ok(());
+        return Ok(true);
     }
     let key = LookupKey::new(key);
     let mut node: &Node = &version.root;
     let mut loaded: LoadedNode;
     loop {
         let Some(child) = node.children.get(node.child_position(key.bytes())) else {
-            return Ok(());
+            return Ok(true);
         };
         for run in &child.runs {
-            if visit_run(run, &key, hides, visitor)? == Visit::Stop {
-                return Ok(());
+            match visit_run(run, &key, source, hides, visitor)? {
+                Some(Visit::Continue) => {}
+                Some(Visit::Stop) => return Ok(true),
+                None => return Ok(false),
             }
         }
         let below = match &child.below {
             Some(link) if link.summary().runs > 0 => link,
-            _ => return Ok(()),
+            _ => return Ok(true),
         };
-        loaded = match below.loaded() {
-            Some(below) => below,
-            None => nodes.load_on_path(&version.root, key.bytes(), below.totals().height)?,
+        loaded = match (below.loaded(), source) {
+            (Some(below), _) => below,
+            (None, BlockSource::Memory) => return Ok(false),
+            (None, BlockSource::File) => {
+                nodes.load_on_path(&version.root, key.bytes(), below.totals().height)?
+            }
         };
         node = &loaded;
     }
 }
 
+/// Returns `None` if the visit has ended at a block that is not in memory.
 fn visit_run(
     run: &RunRef,
     key: &LookupKey<'_>,
+    source: BlockSource,
     hides: &dyn Fn(WriteId, WriteId) -> bool,
-    visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
-) -> StorageResult<Visit> {
+    visitor: Visitor<'_>,
+) -> StorageResult<Option<Visit>> {
     if !run.may_contain(key.bytes()) {
-        return Ok(Visit::Continue);
+        return Ok(Some(Visit::Continue));
     }
     if run.handle.is_settled() {
-        return run.handle.run.visit(key, &mut |_, operation, value| {
-            visitor(WriteId::SETTLED, operation, value)
-        });
+        return run
+            .handle
+            .run
+            .visit_from(source, key, &mut |_, operation, value| {
+                visitor(WriteId::SETTLED, operation, value)
+            });
     }
     let only = run.handle.only_write_ids();
     if only.is_some_and(|(min, max)| hides(min, max)) {
-        return Ok(Visit::Continue);
+        return Ok(Some(Visit::Continue));
     }
-    run.handle.run.visit(key, visitor)
+    run.handle.run.visit_from(source, key, visitor)
 }

@@ -22,6 +22,7 @@ pub(crate) use index_block::{INDEX_BLOCK_LAYOUT, IndexBlockBuilder};
 pub use index_table::IndexTable;
 #[cfg(feature = "fuzzing")]
 pub(crate) use index_table::{IndexTableBuilder, bound_between};
+pub(crate) use read_pattern::BlockSource;
 pub use read_pattern::ReadPattern;
 pub(crate) use relocate::RelocateOptions;
 pub use writer::{FinishedRun, RunWriter, RunWriterOptions, SeparateOptions};
@@ -123,10 +124,28 @@ impl Run {
         key: &LookupKey<'_>,
         visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
     ) -> StorageResult<Visit> {
+        let visited = self.visit_from(BlockSource::File, key, visitor)?;
+        Ok(visited.unwrap_or(Visit::Continue))
+    }
+
+    /// As [`Run::visit`], with blocks from `source`. Returns `None` if the visit has ended at a
+    /// block that is not in memory.
+    ///
+    /// # Errors
+    /// Errors of reading blocks.
+    pub(crate) fn visit_from(
+        &self,
+        source: BlockSource,
+        key: &LookupKey<'_>,
+        visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
+    ) -> StorageResult<Option<Visit>> {
         let inside = key_order(&self.description.first_key, key.bytes()).is_le()
             && key_order(key.bytes(), &self.description.last_key).is_le();
-        if inside && self.visit_points(key, visitor)? == Visit::Stop {
-            return Ok(Visit::Stop);
+        if inside {
+            let visited = self.visit_points(source, key, visitor)?;
+            if visited != Some(Visit::Continue) {
+                return Ok(visited);
+            }
         }
         for tombstone in &self.description.range_tombstones {
             if tombstone.covers(key.bytes())
@@ -136,39 +155,53 @@ impl Run {
                     StoredValue::Inline(&[]),
                 ) == Visit::Stop
             {
-                return Ok(Visit::Stop);
+                return Ok(Some(Visit::Stop));
             }
         }
-        Ok(Visit::Continue)
+        Ok(Some(Visit::Continue))
     }
 
     fn visit_points(
         &self,
+        source: BlockSource,
         key: &LookupKey<'_>,
         visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
-    ) -> StorageResult<Visit> {
+    ) -> StorageResult<Option<Visit>> {
         if self.description.index.is_empty() {
-            return Ok(Visit::Continue);
+            return Ok(Some(Visit::Continue));
         }
         let number = self.description.index.block_of(key.bytes());
-        let block = self.index_block(number, ReadPattern::Random, Priority::High)?;
+        let block = match source {
+            BlockSource::File => self.index_block(number, ReadPattern::Random, Priority::High)?,
+            BlockSource::Memory => match self.index_block_in_memory(number) {
+                Some(block) => block,
+                None => return Ok(None),
+            },
+        };
         if block.has_filter()
             && !self.filter_passes(&block, key.hash_for(self.description.filter_keys))
         {
-            return Ok(Visit::Continue);
+            return Ok(Some(Visit::Continue));
         }
         // The versions may continue on further pages, but not in another index block.
         for place in block.page_of(key.bytes())..block.pages().len() {
-            let page = self.page(&block, PageNumber::new(number, place), ReadPattern::Random)?;
+            let number = PageNumber::new(number, place);
+            let page = match source {
+                BlockSource::File => self.page(&block, number, ReadPattern::Random)?,
+                BlockSource::Memory => match self.page_in_memory(&block, number) {
+                    Some(page) => page,
+                    None => return Ok(None),
+                },
+            };
             let mut entry = page.lower_bound(key.bytes());
             while entry < page.entries() {
                 if !is_same_key(page.key(entry), key.bytes()) {
-                    return Ok(Visit::Continue);
+                    return Ok(Some(Visit::Continue));
                 }
                 let (operation, write_id) = page.write(entry);
                 let value = self.stored_value(&page, entry);
                 if visitor(write_id, operation, value) == Visit::Stop {
-                    return Ok(Visit::Stop);
+                    return Ok(Some(Visit::Stop));
                 }
                 entry += 1;
             }
@@ -176,7 +209,7 @@ impl Run {
                 break;
             }
         }
-        Ok(Visit::Continue)
+        Ok(Some(Visit::Continue))
     }
 
     /// Where the run would have the keys that start with the prefix.
@@ -269,6 +302,16 @@ impl Run {
         }
     }
 
+    /// Returns an index block of the run, which must exist, if it is cached.
+    fn index_block_in_memory(&self, number: usize) -> Option<Arc<IndexBlock>> {
+        let address = self.description.index.address(number)?;
+        let cached = self.cache.get_cached(self.file.file_id(), address.offset);
+        match cached {
+            Some(Cached::Index(block)) => Some(block),
+            _ => None,
+        }
+    }
+
     /// Reads an index block from the disk, even if it is cached.
     #[cold]
     pub(crate) fn stored_index_block(&self, number: usize) -> StorageResult<Arc<IndexBlock>> {
@@ -322,6 +365,15 @@ impl Run {
             Some(Cached::Page(page)) => Ok(page),
             // As for index blocks.
             _ => self.read_page(block, number, record),
+        }
+    }
+
+    /// Returns a page of the run, which must exist, if it is cached.
+    fn page_in_memory(&self, block: &IndexBlock, number: PageNumber) -> Option<Arc<Page>> {
+        let offset = record_of(block, number).address.offset;
+        match self.cache.get_cached(self.file.file_id(), offset) {
+            Some(Cached::Page(page)) => Some(page),
+            _ => None,
         }
     }
 

@@ -5,7 +5,7 @@ use super::plan::{IndexOperation, KeyCheck, KeyRequirement, RowPlan};
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
 use crate::maintenance::log_space::reserve_row;
-use crate::newest_version::{NewestVersion, find_newest_version};
+use crate::newest_version::{NewestVersion, OlderVersion, find_newest_version};
 use crate::transaction::TransactionContext;
 use smallvec::SmallVec;
 use std::time::Instant;
@@ -33,6 +33,8 @@ enum Checked<'a> {
         is_row_owned: bool,
     },
     Blocked(WriteConflict<'a>),
+    /// The check needs a block that is not in memory.
+    MustRead(&'a KeyCheck<'a>),
 }
 
 fn write_record<'a>(write_id: WriteId, writes: &'a [WriteOperation<'a>]) -> Record<'a> {
@@ -51,6 +53,8 @@ pub(super) struct RowWriter<'a, 'p> {
     /// the write has failed.
     range_queue: RangeQueuePositions,
     deadline: Option<Instant>,
+    /// The versions of keys that were read without the latches.
+    older: Vec<(&'a KeyCheck<'a>, OlderVersion)>,
 }
 
 impl<'a, 'p> RowWriter<'a, 'p> {
@@ -61,6 +65,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             queued: SmallVec::new(),
             range_queue: RangeQueuePositions::default(),
             deadline: None,
+            older: Vec::new(),
         }
     }
 
@@ -92,6 +97,8 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         let operations = self.row.operations.iter();
         let writes: SmallVec<[WriteOperation<'_>; 8]> = operations.map(|o| o.write).collect();
         while let Some(conflict) = self.try_write(&writes)? {
+            // The older versions must not retain memory and disk space during a wait.
+            self.older.clear();
             match conflict {
                 WriteConflict::ActiveWrite(id, check) => {
                     self.lock_key(check)?;
@@ -113,11 +120,30 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         let transactions = &self.context.core.transactions;
         transactions.admit_write(self.context.transaction)?;
         let space = self.reserve(writes)?;
-        let _latches = self.latch_keys();
-        match self.check_keys()? {
-            Checked::Passed { is_row_owned } => self.apply(writes, space, is_row_owned),
-            Checked::Blocked(conflict) => Ok(Some(conflict)),
+        loop {
+            let latches = self.latch_keys();
+            match self.check_keys()? {
+                Checked::Passed { is_row_owned } => {
+                    return self.apply(writes, space, is_row_owned);
+                }
+                Checked::Blocked(conflict) => return Ok(Some(conflict)),
+                Checked::MustRead(check) => {
+                    drop(latches);
+                    self.read_older(check)?;
+                }
+            }
         }
+    }
+
+    /// Reads the version of a key that a check needs, without the latches.
+    fn read_older(&mut self, check: &'a KeyCheck<'a>) -> EngineResult<()> {
+        self.older.retain(|(of, _)| !std::ptr::eq(*of, check));
+        let (core, me) = (self.context.core, self.context.transaction.id());
+        let index = self.row.index(check.index)?;
+        let reads_value = check.requirement == KeyRequirement::Absent;
+        let older = OlderVersion::read(core, index, check.key, me, reads_value)?;
+        self.older.push((check, older));
+        Ok(())
     }
 
     /// Step 1.
@@ -152,7 +178,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             match self.check_key(check)? {
                 Checked::Passed { is_row_owned: true } => is_row_owned = true,
                 Checked::Passed { .. } => {}
-                blocked @ Checked::Blocked(_) => return Ok(blocked),
+                stopped @ (Checked::Blocked(_) | Checked::MustRead(_)) => return Ok(stopped),
             }
         }
         Ok(Checked::Passed { is_row_owned })
@@ -179,7 +205,12 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         }
         let is_locked = context.transaction.holds(name, MODE);
         let value = (!is_row).then_some(&mut context.duplicate.value);
-        let found = find_newest_version(context.core, index, check.key, me, value)?;
+        let older = self.older.iter().find(|(of, _)| std::ptr::eq(*of, check));
+        let older = older.map(|(_, older)| older);
+        let found = find_newest_version(context.core, index, check.key, me, value, older)?;
+        let Some(found) = found else {
+            return Ok(Checked::MustRead(check));
+        };
         let is_mine = match found {
             NewestVersion::Live(id) | NewestVersion::Absent(Some(id)) => {
                 transactions.ids().active_owner(id) == Some(me)

@@ -375,3 +375,30 @@ fn a_lookup_reads_one_index_block_and_one_page() {
         assert_eq!(file.statistics().blocks_read - before, 2);
     }
 }
+
+#[test]
+fn bounds_of_long_keys_are_a_small_part_of_the_run() {
+    // The bound between two of these keys is the whole key.
+    let key = |number: u32| [vec![b'x'; 3000], number.to_be_bytes().to_vec()].concat();
+    let entries: Vec<Entry> = (0..3000).map(|number| (key(number), 0, 1)).collect();
+    let (_file, run) = write(&entries, 64 << 10, FilterKeys::Whole);
+    let description = run.description();
+    assert!(description.index.len() > 2);
+    let mut encoded = Vec::new();
+    description.index.encode(&mut encoded);
+    assert!(
+        (encoded.len() as u64) < description.raw_bytes / 500,
+        "{} of {} bytes",
+        encoded.len(),
+        description.raw_bytes
+    );
+    for number in [0, 1, 1499, 2999] {
+        let mut found = 0;
+        run.visit(&LookupKey::new(&key(number)), &mut |_, _, _| {
+            found += 1;
+            Visit::Continue
+        })
+        .unwrap();
+        assert_eq!(found, 1);
+    }
+}

@@ -17,6 +17,10 @@ use teak_block_file::{
     BlockAddress, BlockDescription, BlockFile, BlockKind, BlockWriter, WrittenBlocks,
 };
 
+/// The bytes of an index block are at least this multiple of those of the bound after it, because
+/// bounds are part of nodes, and may be as long as keys.
+const BOUND_SHARE: usize = 32;
+
 /// Options for writing runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunWriterOptions {
@@ -221,7 +225,7 @@ impl<'a> RunWriter<'a> {
                 first || key > self.last_key.as_slice(),
                 "keys of a run ascend"
             );
-            if self.page.is_empty() && self.is_index_block_full() {
+            if self.page.is_empty() && self.is_index_block_full(key) {
                 self.write_index_block()?;
                 self.bound.clear();
                 let bound = bound_between(&self.last_key, key);
@@ -348,9 +352,12 @@ impl<'a> RunWriter<'a> {
         Ok(())
     }
 
-    fn is_index_block_full(&self) -> bool {
-        let bytes_max = INDEX_BLOCK_BYTES.min(self.options.page_bytes);
-        self.index_block.pages() > 0 && self.index_block.bytes() >= bytes_max
+    /// Whether the index block ends before a page that starts with `key`.
+    fn is_index_block_full(&self, key: &[u8]) -> bool {
+        let bytes_min = INDEX_BLOCK_BYTES.min(self.options.page_bytes);
+        self.index_block.pages() > 0
+            && self.index_block.bytes() >= bytes_min
+            && self.index_block.bytes() >= BOUND_SHARE * bound_between(&self.last_key, key).len()
     }
 
     /// Writes the index block of the pages since the last one.

@@ -308,11 +308,11 @@ impl LockingRead<'_> {
         let (index, key) = (self.index, self.row.key);
         let latches = core.transactions.latches();
         let _latch = self.locks_row.then(|| latches.one(self.row.lock));
-        let found = match (self.locks_row, &progress.older) {
-            (true, older) => {
-                find_newest_version(core, index, key, me, Some(value), older.as_ref())?
-            }
-            (false, _) => Some(read_newest_version(core, index, key, me, Some(value))?),
+        let found = if self.locks_row {
+            let older = progress.older.as_ref();
+            find_newest_version(core, index, key, me, Some(value), older)?
+        } else {
+            Some(read_newest_version(core, index, key, me, Some(value))?)
         };
         let Some(found) = found else {
             return Ok(Pass::MustRead);

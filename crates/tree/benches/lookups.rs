@@ -11,45 +11,21 @@
     clippy::cast_precision_loss
 )]
 
+#[path = "common/committed.rs"]
+mod committed;
+
+use committed::{AllCommitted, SeesAll, scatter};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use teak_base::{CommitSequence, FileId, Lsn, Operation, WriteId};
+use teak_base::{FileId, Lsn, Operation, WriteId};
 use teak_disk::{Disk, RealDisk};
-use teak_tree::{
-    FilterKeys, Horizon, JobKind, KeySuffix, PageCache, Tree, TreeOptions, Visibility, WriteStatus,
-};
+use teak_tree::{FilterKeys, JobKind, KeySuffix, PageCache, Tree, TreeOptions};
 
 const MEMTABLE_BYTES: u64 = 8 << 20;
 const PREFIX_BYTES: usize = 8;
 const ROWS_OF_PREFIX: u64 = 20;
 const LOOKUPS: u64 = 20_000;
-
-struct AllCommitted([CommitSequence; 1]);
-
-impl Horizon for AllCommitted {
-    fn status(&self, _id: WriteId) -> WriteStatus {
-        WriteStatus::Committed(CommitSequence(1))
-    }
-    fn snapshots(&self) -> &[CommitSequence] {
-        &self.0
-    }
-}
-
-struct SeesAll;
-
-impl Visibility for SeesAll {
-    fn is_visible(&self, _id: WriteId) -> bool {
-        true
-    }
-}
-
-fn scatter(number: u64) -> u64 {
-    let mut z = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
 
 fn row_key(number: u64) -> Vec<u8> {
     let (high, low) = (scatter(number), scatter(number ^ 1 << 40));
@@ -77,7 +53,7 @@ fn seconds_run(since: Instant) -> f64 {
 }
 
 fn load(tree: &Arc<Tree>, rows: u64, key: impl Fn(u64) -> Vec<u8>, value_bytes: usize) {
-    let horizon = AllCommitted([CommitSequence(1)]);
+    let horizon = AllCommitted::new();
     let mut value = vec![b'v'; value_bytes];
     // The last entries remain in runs above the bottom.
     let upper_from = rows - rows / 10;

@@ -11,44 +11,20 @@
     clippy::cast_possible_truncation
 )]
 
+#[path = "common/committed.rs"]
+mod committed;
+
+use committed::{AllCommitted, SeesAll, scatter};
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use teak_base::{CommitSequence, FileId, Lsn, Operation, WriteId};
+use teak_base::{FileId, Lsn, Operation, WriteId};
 use teak_disk::{Disk, RealDisk};
-use teak_tree::{
-    FlushReport, Horizon, JobKind, PageCache, Tree, TreeOptions, Visibility, WriteStatus,
-};
+use teak_tree::{FlushReport, JobKind, PageCache, Tree, TreeOptions};
 
 const MEMTABLE_BYTES: u64 = 32 << 20;
 const CACHE_BYTES: u64 = 1 << 30;
-
-struct AllCommitted([CommitSequence; 1]);
-
-impl Horizon for AllCommitted {
-    fn status(&self, _id: WriteId) -> WriteStatus {
-        WriteStatus::Committed(CommitSequence(1))
-    }
-    fn snapshots(&self) -> &[CommitSequence] {
-        &self.0
-    }
-}
-
-struct SeesAll;
-
-impl Visibility for SeesAll {
-    fn is_visible(&self, _id: WriteId) -> bool {
-        true
-    }
-}
-
-fn scatter(number: u64) -> u64 {
-    let mut z = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
 
 fn random_key(number: u64) -> [u8; 16] {
     let mut key = [0; 16];
@@ -110,7 +86,7 @@ struct Times {
 }
 
 fn run_jobs(tree: &Arc<Tree>, times: &mut Times, idle: bool) {
-    let horizon = AllCommitted([CommitSequence(1)]);
+    let horizon = AllCommitted::new();
     loop {
         let job = tree.next_job().unwrap();
         let job = match job {
@@ -301,7 +277,7 @@ fn main() {
     scans(&tree, rows + extra, "+memtable");
     tree.freeze(|| Lsn(rows + extra));
     if let Some(job) = tree.next_job().unwrap() {
-        job.run(&AllCommitted([CommitSequence(1)])).unwrap();
+        job.run(&AllCommitted::new()).unwrap();
     }
     scans(&tree, rows + extra, "+runs    ");
     drop(tree);

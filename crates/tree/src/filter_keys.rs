@@ -111,11 +111,8 @@ pub(crate) struct KeyPrefix {
 impl KeyPrefix {
     /// `keys`: the part of keys that the prefix is.
     pub(crate) fn new(bytes: &[u8], keys: FilterKeys) -> Self {
-        Self {
-            bytes: bytes.to_vec(),
-            hash: hash_key(bytes),
-            keys,
-        }
+        let (bytes, hash) = (bytes.to_vec(), hash_key(bytes));
+        Self { bytes, hash, keys }
     }
 
     /// Replaces the prefix by [`KeyPrefix::new`]. Reuses its memory.

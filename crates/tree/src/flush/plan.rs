@@ -146,7 +146,10 @@ impl Tree {
                     return Ok(None);
                 }
                 match find(&version.root, &install.claimed, search)? {
-                    Some(candidate) => self.claim_optional(install, version, search, candidate),
+                    Some(candidate) => {
+                        let job = self.claim_child(install, version, search, candidate)?;
+                        Ok(job.map(FlushJob::optional))
+                    }
                     None => Ok(None),
                 }
             })
@@ -275,7 +278,10 @@ impl Tree {
             let all = KeyRange::all();
             let claimed = &install.claimed;
             match find_older(&version.root, &all, claimed, search, horizon, below)? {
-                Some(candidate) => self.claim_optional(install, version, search, candidate),
+                Some(candidate) => {
+                    let job = self.claim_child(install, version, search, candidate)?;
+                    Ok(job.map(FlushJob::optional))
+                }
                 None => Ok(None),
             }
         })
@@ -399,18 +405,6 @@ impl Tree {
         };
         let claim = Claim::take(self, install, child.id);
         Ok(Some(FlushJob::new(claim, Arc::clone(version), work)))
-    }
-
-    /// The same, for a job that is not due.
-    fn claim_optional(
-        self: &Arc<Self>,
-        install: &mut InstallState,
-        version: &Arc<TreeVersion>,
-        search: &Search,
-        candidate: Candidate,
-    ) -> Found<FlushJob> {
-        let job = self.claim_child(install, version, search, candidate)?;
-        Ok(job.map(FlushJob::optional))
     }
 }
 

@@ -26,6 +26,7 @@ ulonglong log_size_max;
 uint fsync_log_period;
 uint background_threads;
 uint checkpoint_period;
+uint io_capacity;
 uint open_files;
 ulonglong max_lock_memory;
 
@@ -58,6 +59,21 @@ void update_fsync_log_period(THD *thd, st_mysql_sys_var *, void *, const void *s
     fsync_log_period = milliseconds;
   else
     raise(thd, status, "teak_fsync_log_period");
+}
+
+// 0 in SQL is TEAK_NO_LIMIT in the engine.
+uint64_t io_bytes_per_second(uint mebibytes) {
+  return mebibytes == 0 ? TEAK_NO_LIMIT : static_cast<uint64_t>(mebibytes) << 20;
+}
+
+void update_io_capacity(THD *thd, st_mysql_sys_var *, void *, const void *save) {
+  uint mebibytes = *static_cast<const uint *>(save);
+  teak_status status =
+      engine == nullptr ? TEAK_OK : teak_engine_set_io_bytes_per_second(engine, io_bytes_per_second(mebibytes));
+  if (status == TEAK_OK)
+    io_capacity = mebibytes;
+  else
+    raise(thd, status, "teak_io_capacity");
 }
 
 void update_max_lock_memory(THD *thd, st_mysql_sys_var *, void *, const void *save) {
@@ -99,6 +115,12 @@ static MYSQL_SYSVAR_UINT(background_threads, background_threads, PLUGIN_VAR_RQCM
 
 static MYSQL_SYSVAR_UINT(checkpoint_period, checkpoint_period, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                          "Seconds between rounds of checkpoints", nullptr, nullptr, 60, 1, 86400, 0);
+
+static MYSQL_SYSVAR_UINT(
+    io_capacity, io_capacity, PLUGIN_VAR_RQCMDARG,
+    "MiB per second that flushes, merges and other background jobs may read and write. Jobs that writers wait for are "
+    "not limited. 0: no limit",
+    nullptr, update_io_capacity, 256, 0, 1 << 20, 0);
 
 static MYSQL_SYSVAR_ULONGLONG(
     log_size_max, log_size_max, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
@@ -147,7 +169,8 @@ struct st_mysql_sys_var *system_variables[] = {MYSQL_SYSVAR(cache_size),        
                                                MYSQL_SYSVAR(row_format),         MYSQL_SYSVAR(page_size),
                                                MYSQL_SYSVAR(open_files),         MYSQL_SYSVAR(refuse_stale_writes),
                                                MYSQL_SYSVAR(max_lock_memory),    MYSQL_SYSVAR(last_lock_timeout),
-                                               MYSQL_SYSVAR(fsync_log_period),   nullptr};
+                                               MYSQL_SYSVAR(fsync_log_period),   MYSQL_SYSVAR(io_capacity),
+                                               nullptr};
 
 ha_create_table_option table_options[] = {HA_TOPTION_SYSVAR("COMPRESSION", compression, row_format),
                                           HA_TOPTION_SYSVAR("PAGE_SIZE", page_bytes, page_size), HA_TOPTION_END};
@@ -186,6 +209,7 @@ void fill_options(teak_engine_options *options) {
   open_files = static_cast<uint>(std::min<ulong>(wanted, UINT_MAX32));
   options->open_files = open_files;
   options->lock_bytes_max = max_lock_memory;
+  options->io_bytes_per_second = io_bytes_per_second(io_capacity);
 }
 
 namespace {
@@ -277,6 +301,9 @@ constexpr Counter counters[] = {
     {"file_free_bytes", &teak_engine_statistics::free_bytes},
     {"file_pinned_bytes", &teak_engine_statistics::pinned_bytes},
     {"moved_bytes", &teak_engine_statistics::bytes_moved},
+    {"settled_bytes", &teak_engine_statistics::settled_bytes},
+    {"idle_compaction_bytes", &teak_engine_statistics::idle_compaction_bytes},
+    {"io_throttled_microseconds", &teak_engine_statistics::io_throttled_microseconds},
 };
 
 /* A histogram as variables. Each of `below` counts all times below a limit, which is 2^bits microseconds; the last one

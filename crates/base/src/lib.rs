@@ -15,6 +15,7 @@ pub mod limits;
 pub mod operation;
 pub mod pool;
 pub mod stripes;
+pub mod token_bucket;
 pub mod visibility;
 pub mod write_id_ranges;
 

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 use teak_base::{StorageError, StorageResult};
+use teak_disk::pay_for_io;
 
 /// Minimum size of a write to disk, except the last write of an extent.
 const WRITE_BYTES: usize = 256 * 1024;
@@ -147,6 +148,8 @@ impl BlockWriter {
         if self.buffer.len() >= WRITE_BYTES {
             self.write_out(self.buffer.len())
                 .inspect_err(|error| self.failure = Some(error.clone()))?;
+            // The caller of a writer holds no lock.
+            pay_for_io();
         }
         Ok(Some(BlockAddress {
             offset,

@@ -206,6 +206,9 @@ static inline teak_slice teak_string(const char *string) {
 // the same effect, except where it selects the default.
 #define TEAK_NO_WAIT (UINT32_MAX - 1)
 
+// A number of bytes per second without a limit.
+#define TEAK_NO_LIMIT UINT64_MAX
+
 // Importance of a log message.
 typedef enum teak_log_level {
   // Information.
@@ -261,6 +264,9 @@ typedef struct teak_engine_options {
   // The blocking transaction does not end before the callback returns, so the callback must not
   // wait for that. It must not call the engine either. Default: none.
   void (*wait_begins)(void *waiter, void *holder);
+  // Limit of the bytes per second that background jobs read and write. Jobs that writers wait for
+  // are not limited. TEAK_NO_LIMIT: no limit. Default: 256 MiB.
+  uint64_t io_bytes_per_second;
 } teak_engine_options;
 
 // Opens the engine of a data directory. An empty directory becomes a new database; after a crash,
@@ -279,6 +285,10 @@ teak_status teak_engine_set_cache_bytes(teak_engine *engine, uint64_t bytes);
 
 // Changes the memory limit of row and range locks; 0 = an eighth of the memory budget.
 teak_status teak_engine_set_lock_bytes_max(teak_engine *engine, uint64_t bytes);
+
+// Changes the limit of the bytes per second that background jobs read and write, see
+// teak_engine_options.io_bytes_per_second; 0 = the default.
+teak_status teak_engine_set_io_bytes_per_second(teak_engine *engine, uint64_t bytes);
 
 // Sets whether commits are durable when they return; overrides
 // teak_engine_options.commit_without_sync.
@@ -977,6 +987,13 @@ typedef struct teak_engine_statistics {
   uint64_t node_reads;
   // Nodes evicted from memory.
   uint64_t node_evictions;
+  // Time that background jobs waited because of the limit of their I/O, or for reads of
+  // statements, in microseconds.
+  uint64_t io_throttled_microseconds;
+  // Bytes that the settling of old write ids has read and written.
+  uint64_t settled_bytes;
+  // Bytes that compaction in idle time and after rollbacks has read and written.
+  uint64_t idle_compaction_bytes;
 } teak_engine_statistics;
 
 // Reads the statistics.

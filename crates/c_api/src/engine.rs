@@ -2,7 +2,7 @@
 
 use crate::boundary::{boundary, read_versioned, reference};
 use crate::handles::teak_engine;
-use crate::options::{log_sync_period, options_of, teak_engine_options};
+use crate::options::{io_bytes_per_second, log_sync_period, options_of, teak_engine_options};
 use crate::status::teak_status;
 use ::teak_engine::Engine;
 use std::sync::Arc;
@@ -64,6 +64,19 @@ pub unsafe extern "C" fn teak_engine_set_lock_bytes_max(
 ) -> teak_status {
     boundary!([reference(engine)] {
         engine.engine.set_lock_bytes_max(bytes);
+        Ok(())
+    })
+}
+
+/// Changes the limit of the bytes per second that background jobs read and write, see
+/// teak_engine_options.io_bytes_per_second; 0 = the default.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_set_io_bytes_per_second(
+    engine: *mut teak_engine,
+    bytes: u64,
+) -> teak_status {
+    boundary!([reference(engine)] {
+        engine.engine.set_io_bytes_per_second(io_bytes_per_second(bytes));
         Ok(())
     })
 }

@@ -223,6 +223,13 @@ pub struct teak_engine_statistics {
     pub node_reads: u64,
     /// Nodes evicted from memory.
     pub node_evictions: u64,
+    /// Time that background jobs waited because of the limit of their I/O, or for reads of
+    /// statements, in microseconds.
+    pub io_throttled_microseconds: u64,
+    /// Bytes that the settling of old write ids has read and written.
+    pub settled_bytes: u64,
+    /// Bytes that compaction in idle time and after rollbacks has read and written.
+    pub idle_compaction_bytes: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -332,7 +339,10 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             log_buffer_bytes,
             sort_bytes,
             memtable_spare_bytes,
-            nodes_in_memory, node_reads, node_evictions;
+            nodes_in_memory, node_reads, node_evictions,
+            io_throttled_microseconds,
+            settled_bytes,
+            idle_compaction_bytes;
             commit_times,
             statement_times,
         );

@@ -14,6 +14,9 @@ pub const TEAK_NEVER: u32 = u32::MAX;
 /// the same effect, except where it selects the default.
 pub const TEAK_NO_WAIT: u32 = u32::MAX - 1;
 
+/// A number of bytes per second without a limit.
+pub const TEAK_NO_LIMIT: u64 = u64::MAX;
+
 /// Importance of a log message.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +83,9 @@ pub struct teak_engine_options {
     /// The blocking transaction does not end before the callback returns, so the callback must not
     /// wait for that. It must not call the engine either. Default: none.
     pub wait_begins: Option<unsafe extern "C" fn(waiter: *mut c_void, holder: *mut c_void)>,
+    /// Limit of the bytes per second that background jobs read and write. Jobs that writers wait for
+    /// are not limited. TEAK_NO_LIMIT: no limit. Default: 256 MiB.
+    pub io_bytes_per_second: u64,
 }
 
 // SAFETY: `repr(C)`; numbers, nullable pointers and a bool.
@@ -89,6 +95,8 @@ unsafe impl Extensible for teak_engine_options {
 
 // SAFETY: the first field is `struct_size`.
 unsafe impl Versioned for teak_engine_options {}
+
+const IO_BYTES_PER_SECOND_DEFAULT: u64 = 256 << 20;
 
 const LOG_SYNC_PERIOD_DEFAULT: Duration = Duration::from_secs(1);
 
@@ -110,6 +118,15 @@ pub(crate) fn log_sync_period(milliseconds: u32) -> Duration {
         TEAK_NEVER => Duration::ZERO,
         0 => LOG_SYNC_PERIOD_DEFAULT,
         some => Duration::from_millis(some.into()),
+    }
+}
+
+/// Converts the limit for the engine, which has zero for "no limit".
+pub(crate) fn io_bytes_per_second(bytes: u64) -> u64 {
+    match bytes {
+        TEAK_NO_LIMIT => 0,
+        0 => IO_BYTES_PER_SECOND_DEFAULT,
+        some => some,
     }
 }
 
@@ -168,6 +185,7 @@ pub(crate) unsafe fn options_of(options: &teak_engine_options) -> Result<EngineO
         options.lock_timeout_milliseconds,
         wait_time,
     );
+    chosen.io_bytes_per_second = io_bytes_per_second(options.io_bytes_per_second);
     chosen.commit_sync = !options.commit_without_sync;
     if let Some(log_message) = options.log_message {
         let context = Context(options.log_context);

@@ -3,16 +3,20 @@
 //! it, for example by a disk with planned faults (`crates/testing`).
 
 mod disk;
+mod io_pacer;
 mod limited;
 mod locks;
 mod memory;
+mod paced;
 mod real;
 mod system;
 mod temporary;
 
 pub use disk::{Disk, DiskFile};
+pub use io_pacer::{IoCounts, IoHurry, IoJob, IoPacer, IoPurpose, IoScope, IoUrgency, pay_for_io};
 pub use limited::LimitedDisk;
 pub use locks::{DiskLock, LockTable};
 pub use memory::MemoryDisk;
+pub use paced::PacedDisk;
 pub use real::RealDisk;
 pub use temporary::TemporaryDisk;

@@ -220,6 +220,7 @@ fn require_building(index: &Index) -> EngineResult<()> {
 /// Flushes the memtables of an index and checkpoints its file.
 fn make_durable(core: &EngineCore, index: &Arc<Index>) -> EngineResult<()> {
     let context = FlushContext::from(core);
+    let _hurry = context.pacer.hurry();
     context.freeze(index);
     let mut targets = FlushTargets::new(true);
     targets.add(index);

@@ -69,7 +69,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use teak_base::StorageResult;
-use teak_disk::DiskLock;
+use teak_disk::{DiskLock, IoPacer};
 use teak_transactions::TransactionSystem;
 use teak_write_ahead_log::WriteAheadLog;
 
@@ -106,6 +106,8 @@ pub(crate) struct EngineCore {
     /// whose flushes and checkpoints work.
     pub failing: FileSet,
     pub delays: Delays,
+    /// Limits the I/O of background jobs.
+    pub pacer: Arc<IoPacer>,
     pub budget: Budget,
     pub heap_meter: HeapMeter,
     pub signals: Signals,

@@ -13,7 +13,7 @@ use crate::options::EngineOptions;
 use crate::recovery;
 use std::sync::Arc;
 use std::time::Duration;
-use teak_disk::{Disk, LimitedDisk};
+use teak_disk::{Disk, IoPacer, LimitedDisk, PacedDisk};
 
 /// An open storage engine.
 ///
@@ -51,7 +51,12 @@ impl Engine {
             0 => disk,
             limit => Arc::new(LimitedDisk::new(disk, limit)),
         };
-        let core = Arc::new(recovery::open(disk, options)?);
+        let pacer = IoPacer::new(options.io_bytes_per_second);
+        if options.background_threads == 0 {
+            pacer.disable();
+        }
+        let disk = Arc::new(PacedDisk::new(disk, Arc::clone(&pacer)));
+        let core = Arc::new(recovery::open(disk, pacer, options)?);
         let threads = BackgroundThreads::default();
         threads.start(&core)?;
         Ok(Self {
@@ -68,6 +73,7 @@ impl Engine {
     /// # Errors
     /// Errors of flushing and syncing. The log still contains the changes that are not flushed.
     pub fn close(self) -> EngineResult<()> {
+        self.core.pacer.disable();
         let checkpoints = CheckpointContext::from(&*self.core);
         let outcome = checkpoints.checkpoint_all(false).and_then(|()| {
             // A file that could not be made smaller remains valid. A message reports the error.
@@ -88,6 +94,7 @@ impl Engine {
     /// Interrupts all transactions, ends the engine's threads and waits for them,
     /// without flushing.
     fn stop(&self) {
+        self.core.pacer.disable();
         self.core.transactions.interrupt_all();
         self.threads.stop(&self.core);
         self.core.log_sync.end();
@@ -116,6 +123,11 @@ impl Engine {
         core.budget.set_lock_bytes(bytes);
         let lock_bytes = core.budget.lock_bytes();
         core.transactions.set_lock_bytes_max(lock_bytes);
+    }
+
+    /// Limits the bytes per second that background jobs read and write; zero: no limit.
+    pub fn set_io_bytes_per_second(&self, bytes: u64) {
+        self.core.pacer.set_limit(bytes);
     }
 
     /// Sets whether commits are durable on return.
@@ -147,6 +159,7 @@ impl Engine {
     /// # Errors
     /// Errors of flushing and syncing.
     pub fn checkpoint(&self) -> EngineResult<()> {
+        let _hurry = self.core.pacer.hurry();
         CheckpointContext::from(&*self.core).checkpoint_all(false)
     }
 }

@@ -62,6 +62,9 @@ pub struct EngineOptions {
     /// Number of flusher threads. Zero: the engine starts no threads at all,
     /// and writers do the work of flushers.
     pub background_threads: usize,
+    /// Limit of the bytes per second that background jobs read and write; zero: no limit. Jobs that
+    /// writers wait for are not limited. An engine without threads has no limit.
+    pub io_bytes_per_second: u64,
     /// Time between checkpoints.
     pub checkpoint_period: Duration,
     /// Whether commits are durable on return.
@@ -112,6 +115,7 @@ impl EngineOptions {
             aborted_ranges_max: 1 << 20,
             log_bytes_max: 1024 * MIB,
             background_threads: std::thread::available_parallelism().map_or(2, usize::from),
+            io_bytes_per_second: 256 * MIB,
             checkpoint_period: Duration::from_secs(60),
             commit_sync: true,
             log_sync_period: Duration::from_secs(1),

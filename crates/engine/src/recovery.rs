@@ -47,7 +47,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use teak_base::{Lsn, StorageError};
-use teak_disk::{Disk, DiskLock};
+use teak_disk::{Disk, DiskLock, IoPacer};
 use teak_tree::PageCache;
 use teak_write_ahead_log::{LogOptions, SegmentCreation, WriteAheadLog};
 
@@ -108,7 +108,11 @@ fn index_files(disk: Arc<dyn Disk>, options: &EngineOptions, budget: &Budget) ->
 }
 
 /// Opens a data directory and recovers it after a crash.
-pub(crate) fn open(disk: Arc<dyn Disk>, options: EngineOptions) -> EngineResult<EngineCore> {
+pub(crate) fn open(
+    disk: Arc<dyn Disk>,
+    pacer: Arc<IoPacer>,
+    options: EngineOptions,
+) -> EngineResult<EngineCore> {
     make_directory(&disk, &options.directory)?;
     let lock = disk.lock(&options.directory.join(LOCK_FILE))?;
     let mut catalogue = read_or_create_catalogue(&disk, &options)?;
@@ -128,7 +132,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: EngineOptions) -> EngineResult<
     let unavailable = std::mem::take(&mut replay.unavailable);
     let repaired = std::mem::take(&mut replay.repaired);
     let replaced = std::mem::take(&mut replay.replaced);
-    let core = into_core(replay, options, &catalogue, log, lock)?;
+    let core = into_core(replay, pacer, options, &catalogue, log, lock)?;
     remove_unneeded(&core, &repaired, &replaced)?;
     finish(&core, &unavailable)?;
     restore_all(&core)?;
@@ -165,6 +169,7 @@ fn read_log(
 /// The state of the engine after the replay.
 fn into_core(
     mut replay: Replay,
+    pacer: Arc<IoPacer>,
     options: EngineOptions,
     catalogue: &Catalogue,
     log: WriteAheadLog,
@@ -195,6 +200,7 @@ fn into_core(
         too_large: Default::default(),
         failing: Default::default(),
         delays: Default::default(),
+        pacer,
         budget: replay.budget,
         heap_meter: Default::default(),
         signals: Signals::new(options.background_threads),

@@ -77,6 +77,13 @@ pub struct EngineStatistics {
     pub pinned_bytes: u64,
     /// Bytes of blocks moved to make files smaller. *Count.*
     pub bytes_moved: u64,
+    /// Time that background jobs waited because of the limit of their I/O, or for reads of
+    /// statements, in microseconds. *Count.*
+    pub io_throttled_microseconds: u64,
+    /// Bytes that jobs which settle old write ids have read and written. *Count.*
+    pub settled_bytes: u64,
+    /// Bytes that compaction in idle time and after rollbacks has read and written. *Count.*
+    pub idle_compaction_bytes: u64,
     /// Bytes of log records, before compression. *Count.*
     pub log_bytes_appended: u64,
     /// Bytes written to log files. *Count.*
@@ -351,6 +358,10 @@ impl Engine {
         statistics.flush_bytes_uncompressed = load(&counts.flush_bytes_uncompressed);
         statistics.flush_bytes_written = load(&counts.flush_bytes_written);
         statistics.flush_failures = load(&counts.flush_failures);
+        let io = self.core.pacer.counts();
+        statistics.io_throttled_microseconds = io.throttled_microseconds;
+        statistics.settled_bytes = io.settled_bytes;
+        statistics.idle_compaction_bytes = io.idle_compaction_bytes;
         let delays = &self.core.delays;
         statistics.delays_memory = delays.counts(DelayCause::Memory);
         statistics.delays_debt = delays.counts(DelayCause::Debt);

@@ -124,6 +124,13 @@ fn flushing(out: &mut String, s: &EngineStatistics) -> fmt::Result {
         Bytes(s.free_bytes),
         Bytes(s.pinned_bytes),
         Bytes(s.bytes_moved)
+    )?;
+    writeln!(
+        out,
+        "settling read and wrote {}, idle compaction {}, background I/O waited {} ms",
+        Bytes(s.settled_bytes),
+        Bytes(s.idle_compaction_bytes),
+        s.io_throttled_microseconds / 1000
     )
 }
 

@@ -99,6 +99,13 @@ impl Builder {
         self
     }
 
+    /// Limit of the bytes per second that background jobs read and write, zero for no limit; 256 MiB
+    /// by default. Jobs that writers wait for are not limited.
+    pub fn io_bytes_per_second(mut self, bytes: u64) -> Self {
+        self.options.io_bytes_per_second = bytes;
+        self
+    }
+
     /// Time between checkpoints; a minute by default. Recovery replays the log from the last
     /// checkpoint on.
     pub fn checkpoint_period(mut self, period: Duration) -> Self {

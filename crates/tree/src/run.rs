@@ -40,6 +40,7 @@ use index_block::PageRecord;
 use std::sync::Arc;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
 use teak_block_file::{BlockAddress, BlockFile, BlockKind};
+use teak_disk::pay_for_io;
 
 /// An open run. Opening does no I/O; index blocks and pages are read through the cache.
 /// While the owner uses the run, it must hold a pin that prevents the reuse of the run's blocks.
@@ -364,7 +365,12 @@ impl Run {
         match found {
             Some(Cached::Page(page)) => Ok(page),
             // As for index blocks.
-            _ => self.read_page(block, number, record),
+            _ => {
+                let page = self.read_page(block, number, record);
+                // No place in the cache is claimed for the page.
+                pay_for_io();
+                page
+            }
         }
     }
 

@@ -27,7 +27,7 @@ use crate::core::work_kind::WorkKind;
 use crate::error::{EngineError, EngineResult};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use teak_base::StorageError;
+use teak_base::{FileId, StorageError};
 use teak_transactions::{TransactionHandle, WaitError};
 use teak_tree::MemtableUse;
 
@@ -260,6 +260,10 @@ impl Bounded for MergeBound<'_> {
 
     fn start_work(&self) {
         self.context.signals.wake_flushers();
+    }
+
+    fn file(&self) -> Option<FileId> {
+        Some(self.index.entry.file)
     }
 
     fn failure(&self) -> Option<EngineError> {

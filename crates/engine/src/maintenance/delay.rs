@@ -10,6 +10,7 @@ use crate::core::delays::DelayCause;
 use crate::core::pacer::Pacer;
 use crate::error::{EngineError, EngineResult};
 use std::time::{Duration, Instant};
+use teak_base::FileId;
 use teak_transactions::{TransactionHandle, WaitError};
 
 /// Shorter delays are not worth a sleep.
@@ -45,6 +46,11 @@ pub(crate) trait Bounded {
     /// quantity.
     fn failure(&self) -> Option<EngineError>;
 
+    /// The file of the index whose merges the writer waits for.
+    fn file(&self) -> Option<FileId> {
+        None
+    }
+
     /// Called when the writer stops for the first time in this delay.
     fn stops(&self) {}
 
@@ -67,6 +73,7 @@ pub(crate) fn delay_for(
     if pressure <= 0.0 {
         return Ok(());
     }
+    context.pacer.note_slowed(bounded.file());
     let since = Instant::now();
     let mut turn = None;
     if pressure < 1.0 {
@@ -99,6 +106,7 @@ pub(crate) fn delay_for(
         if context.signals.is_stopping() {
             break Err(EngineError::Internal("the engine is closing".into()));
         }
+        context.pacer.note_slowed(bounded.file());
         bounded.start_work();
         let mut time = POLL_PERIOD;
         if let Some(turn) = turn.filter(|_| pressure < 1.0) {

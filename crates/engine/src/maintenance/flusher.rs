@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use teak_base::{StorageError, StorageResult};
+use teak_disk::{IoJob, IoPacer, IoPurpose, IoUrgency};
 use teak_transactions::TransactionSystem;
 use teak_tree::{FlushJob, FlushReport, JobKind, MemtableMemory, PageCache};
 use teak_write_ahead_log::WriteAheadLog;
@@ -46,6 +47,7 @@ pub(crate) struct FlushContext<'a> {
     pub failing: &'a FileSet,
     pub cache: &'a PageCache,
     pub delays: &'a Delays,
+    pub pacer: &'a Arc<IoPacer>,
     pub log_stalls: &'a LogStalls,
     pub aborted: &'a AbortedLoad,
     pub budget: &'a Budget,
@@ -68,6 +70,7 @@ impl<'a> From<&'a EngineCore> for FlushContext<'a> {
             failing: &core.failing,
             cache: &core.files.cache,
             delays: &core.delays,
+            pacer: &core.pacer,
             log_stalls: &core.log_stalls,
             aborted: &core.aborted,
             budget: &core.budget,
@@ -249,10 +252,21 @@ impl FlushContext<'_> {
         capacity < self.budget.page_cache_bytes() / 2
     }
 
-    /// Runs a job and records its failure in the index.
+    /// Runs a job that is due and records its failure in the index.
     pub(super) fn run_job(&self, index: &Arc<Index>, job: FlushJob) -> StorageResult<()> {
+        self.run_job_for(index, job, IoPurpose::Merging, IoUrgency::Due)
+    }
+
+    /// Runs a job and records its failure in the index.
+    pub(super) fn run_job_for(
+        &self,
+        index: &Arc<Index>,
+        job: FlushJob,
+        purpose: IoPurpose,
+        urgency: IoUrgency,
+    ) -> StorageResult<()> {
         let kind = WorkKind::of(job.kind());
-        let outcome = match self.run_unrecorded_job(index, job) {
+        let outcome = match self.run_unrecorded_job(index, job, purpose, urgency) {
             Ok(report) => {
                 self.succeeded(index, kind, &report);
                 self.check_space(index);
@@ -274,9 +288,17 @@ impl FlushContext<'_> {
         &self,
         index: &Arc<Index>,
         job: FlushJob,
+        purpose: IoPurpose,
+        urgency: IoUrgency,
     ) -> StorageResult<FlushReport> {
         let horizon = self.transactions.horizon();
+        let scope = self.pacer.begin(IoJob {
+            purpose,
+            urgency,
+            file: index.entry.file,
+        });
         let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| job.run(&horizon)));
+        drop(scope);
         self.note_change(index);
         outcome.unwrap_or_else(|_| {
             let path = &index.entry.path;

@@ -29,6 +29,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use teak_base::{WriteId, WriteIdRange};
+use teak_disk::{IoPurpose, IoUrgency};
 use teak_tree::{FlushJob, JobKind};
 
 /// Tables that one pass examines.
@@ -51,6 +52,8 @@ struct Limits {
     merging: Duration,
     /// Whether indexes are merged for which [`teak_tree::Tree::affords_optional_jobs`] is false.
     merges_all: bool,
+    /// Whether writers may soon be slowed because of aborted ids.
+    urgency: IoUrgency,
 }
 
 const NORMAL_LIMITS: Limits = Limits {
@@ -58,6 +61,7 @@ const NORMAL_LIMITS: Limits = Limits {
     frozen: 4,
     merging: Duration::ZERO,
     merges_all: false,
+    urgency: IoUrgency::OptionalOnBusyThread,
 };
 
 const URGENT_LIMITS: Limits = Limits {
@@ -65,6 +69,7 @@ const URGENT_LIMITS: Limits = Limits {
     frozen: 64,
     merging: Duration::from_millis(250),
     merges_all: true,
+    urgency: IoUrgency::Due,
 };
 
 /// The parts of an engine that settling needs.
@@ -264,7 +269,10 @@ impl Settling<'_> {
             *marks += 1;
             let is_mark = job.kind() == JobKind::Mark;
             // The index keeps the failure.
-            let failed = self.flush.run_job(&index, job).is_err();
+            let ran = self
+                .flush
+                .run_job_for(&index, job, IoPurpose::Settling, limits.urgency);
+            let failed = ran.is_err();
             let is_over = Instant::now() >= end;
             if is_over && (failed || !is_mark || *marks >= MARKS_MAX) {
                 return false;

@@ -22,6 +22,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use teak_base::{FileId, Lsn};
+use teak_disk::{IoPurpose, IoUrgency};
 use teak_tree::{SpaceAction, SpaceGoal};
 
 /// Time without writes after which the idle goal applies.
@@ -206,8 +207,10 @@ impl FlushContext<'_> {
             // moves.
             let job = index.tree.next_relocation(limit);
             let done = job.and_then(|job| {
-                job.map(|job| self.run_unrecorded_job(index, job))
-                    .transpose()
+                let run = |job| {
+                    self.run_unrecorded_job(index, job, IoPurpose::Moving, IoUrgency::Optional)
+                };
+                job.map(run).transpose()
             });
             let report = match done {
                 Ok(Some(report)) => report,

@@ -15,6 +15,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use teak_disk::{IoPurpose, IoUrgency};
+use teak_tree::JobKind;
 use teak_write_ahead_log::WriteAheadLog;
 
 /// How often the flushers and the segment thread look for work without being woken.
@@ -111,10 +113,17 @@ fn flusher(context: FlushContext<'_>, number: usize) {
         } else {
             Prefer::Memtables
         };
-        let job = context.next_job(prefer);
-        if let Some((index, job)) = job.or_else(|| idle.next_job(&context)) {
-            // The index stores the error; the job is retried later.
+        // The index stores the error; the job is retried later.
+        if let Some((index, job)) = context.next_job(prefer) {
             let _ = context.run_job(&index, job);
+            continue;
+        }
+        if let Some((index, job)) = idle.next_job(&context) {
+            let (purpose, urgency) = match job.kind() {
+                JobKind::Memtable => (IoPurpose::Merging, IoUrgency::Due),
+                _ => (IoPurpose::IdleCompaction, IoUrgency::Optional),
+            };
+            let _ = context.run_job_for(&index, job, purpose, urgency);
             continue;
         }
         signals.wait_for_work(FLUSH_PERIOD);

@@ -42,7 +42,7 @@ PLUGIN_OBJECTS := $(PLUGIN_SOURCES:plugin/%.cc=$(OBJECTS)/%.o)
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-memory bench-tpch bench-costs sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-resident bench-tpch bench-costs sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## list these commands; VARIABLE=value is a default, BEFORE= another build of the plugin to compare with
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -128,8 +128,8 @@ bench-space: build ## file sizes after four loads of ROWS=2000000 rows, and Teak
 	@cargo build --quiet --release -p teak-bench
 	@python3 -m bench.sql.space $(if $(ROWS),--rows=$(ROWS)) $(if $(ENGINES),--engines=$(ENGINES))
 
-bench-memory: build ## resident memory under five loads, compared with BLACKHOLE (CASES= SCALE=1)
-	@python3 -m bench.sql.memory $(if $(CASES),--cases=$(CASES)) $(if $(SCALE),--scale=$(SCALE))
+bench-resident: build ## resident memory under five loads, compared with BLACKHOLE (CASES= SCALE=1)
+	@python3 -m bench.sql.resident $(if $(CASES),--cases=$(CASES)) $(if $(SCALE),--scale=$(SCALE))
 
 bench-tpch: build ## TPC-H: loads, sizes, 22 queries cold and warm, against InnoDB (SCALE=0.3 REPEAT=3 ENGINES= QUERIES= BEFORE=)
 	@python3 -m bench.sql.tpch $(if $(SCALE),--scale=$(SCALE)) $(if $(REPEAT),--repeat=$(REPEAT)) $(if $(ENGINES),--engines=$(ENGINES)) \

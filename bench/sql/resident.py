@@ -1,4 +1,4 @@
-"""`make bench-memory`: the maximum resident memory of the server under several loads, compared with the same load into BLACKHOLE.
+"""`make bench-resident`: the maximum resident memory of the server under several loads, compared with the same load into BLACKHOLE.
 
 Each case runs once on an empty private server without Teak, into BLACKHOLE tables, and once into Teak tables. The bound
 of a case is the maximum with BLACKHOLE plus teak_cache_size plus 64 MiB (docs/design/memory.md). The cases:
@@ -59,7 +59,7 @@ class Case:
     def __init__(self, options, engine):
         self.options, self.engine = options, engine
         chosen = [] if engine == "TEAK" else ["--no-teak", "--plugin=ha_blackhole"]
-        self.server = Server(DIRECTORY / "memory", [f"--cache={self.cache_bytes}", *self.server_options, *chosen, *options.server_option])
+        self.server = Server(DIRECTORY / "resident", [f"--cache={self.cache_bytes}", *self.server_options, *chosen, *options.server_option])
 
     def scaled(self, amount):
         return max(1, int(amount * self.options.scale))
@@ -123,7 +123,7 @@ class Load(Case):
 
     def prepare(self, connection):
         self.create(connection, columns="id BIGINT PRIMARY KEY, a BIGINT, b BIGINT, c CHAR(16), pad VARCHAR(220), KEY (a), KEY (b), KEY (c), KEY (b, a)")
-        self.file = DIRECTORY / "memory.tsv"
+        self.file = DIRECTORY / "resident.tsv"
         self.file.unlink(missing_ok=True)
         connection.run(f"SELECT seq, FLOOR(RAND() * 1e12), FLOOR(RAND() * 1e12), HEX(RANDOM_BYTES(8)), CONCAT(HEX(RANDOM_BYTES(40)), REPEAT('x', 128)) "
                        f"FROM seq_1_to_{self.scaled(2_000_000)} INTO OUTFILE '{self.file}'")

@@ -42,7 +42,7 @@ PLUGIN_OBJECTS := $(PLUGIN_SOURCES:plugin/%.cc=$(OBJECTS)/%.o)
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-resident bench-tpch bench-costs sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-resident bench-memory bench-tpch bench-costs sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## list these commands; VARIABLE=value is a default, BEFORE= another build of the plugin to compare with
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -130,6 +130,11 @@ bench-space: build ## file sizes after four loads of ROWS=2000000 rows, and Teak
 
 bench-resident: build ## resident memory under five loads, compared with BLACKHOLE (CASES= SCALE=1)
 	@python3 -m bench.sql.resident $(if $(CASES),--cases=$(CASES)) $(if $(SCALE),--scale=$(SCALE))
+
+bench-memory: build ## tables of 5 times the memory, against InnoDB and RocksDB; hours (MEMORY=1G CACHE=256M ROWS= REPEAT=1 SLOW=1 ENGINES= WORKLOADS= BEFORE=)
+	@python3 -m bench.memory $(if $(MEMORY),--memory=$(MEMORY)) $(if $(CACHE),--cache=$(CACHE)) $(if $(ROWS),--rows=$(ROWS)) \
+		$(if $(REPEAT),--repeat=$(REPEAT)) $(if $(filter-out 0,$(SLOW)),--slow) $(if $(ENGINES),--engines=$(ENGINES)) \
+		$(if $(WORKLOADS),--workloads=$(WORKLOADS)) $(if $(BEFORE),--before=$(BEFORE))
 
 bench-tpch: build ## TPC-H: loads, sizes, 22 queries cold and warm, against InnoDB (SCALE=0.3 REPEAT=3 ENGINES= QUERIES= BEFORE=)
 	@python3 -m bench.sql.tpch $(if $(SCALE),--scale=$(SCALE)) $(if $(REPEAT),--repeat=$(REPEAT)) $(if $(ENGINES),--engines=$(ENGINES)) \

@@ -1,8 +1,10 @@
 /* The client of the benchmarks, with minimal overhead between the timer and the server.
  *
  *   client statements SOCKET DATABASE FILE            executes the statements of the file, one per line
- *   client point SOCKET DATABASE TABLE IDS SECONDS SEED
- *       prepared SELECT * ... WHERE id = ?, uniform ids of 1..IDS, after a second of warm-up
+ *   client point SOCKET DATABASE QUERY IDS SECONDS SEED
+ *       executes a prepared query, whose parameter is a uniform number of 1..IDS, after a second of warm-up
+ *   client timed_point SOCKET DATABASE QUERY IDS SECONDS SEED WARM_UP
+ *       the same after WARM_UP seconds, and also reports latencies
  *
  * Prints one line of JSON. On an error, prints a message to stderr and exits with a nonzero status.
  */
@@ -67,14 +69,48 @@ static int statements(MYSQL *server, const char *path)
 
 enum { COLUMNS_MAX = 32, COLUMN_BYTES_MAX = 256 };
 
-static int point(MYSQL *server, const char *table, uint64_t ids, double seconds, uint64_t seed)
+/* The latencies of statements, in seconds. */
+struct latencies
 {
+  double *values;
+  size_t count, capacity;
+};
+
+static void record(struct latencies *latencies, double value)
+{
+  if (latencies->count == latencies->capacity)
+  {
+    latencies->capacity = latencies->capacity ? 2 * latencies->capacity : 1 << 16;
+    latencies->values = realloc(latencies->values, latencies->capacity * sizeof(double));
+    if (!latencies->values)
+      fail("latencies", "no memory");
+  }
+  latencies->values[latencies->count++] = value;
+}
+
+static int compare(const void *one, const void *other)
+{
+  double a = *(const double *) one, b = *(const double *) other;
+  return (a > b) - (a < b);
+}
+
+static double quantile(const struct latencies *latencies, double share)
+{
+  return latencies->count ? latencies->values[(size_t) (share * (double) (latencies->count - 1))] : 0;
+}
+
+/* With a negative `warm_up` it is one second, and no latencies are measured: more frequent reads of the clock would
+ * affect the rate. */
+static int point(MYSQL *server, const char *query, uint64_t ids, double seconds, uint64_t seed, double warm_up)
+{
+  int is_timed = warm_up >= 0;
+  struct latencies latencies = {0};
   static char values[COLUMNS_MAX][COLUMN_BYTES_MAX];
   MYSQL_BIND parameter, columns[COLUMNS_MAX];
   unsigned long lengths[COLUMNS_MAX];
-  char query[256];
   uint64_t id = 0;
-  snprintf(query, sizeof query, "SELECT * FROM %s WHERE id = ?", table);
+  if (!is_timed)
+    warm_up = 1;
   MYSQL_STMT *statement = mysql_stmt_init(server);
   if (mysql_stmt_prepare(statement, query, (unsigned long) strlen(query)))
     fail(query, mysql_stmt_error(statement));
@@ -85,7 +121,7 @@ static int point(MYSQL *server, const char *table, uint64_t ids, double seconds,
   memset(columns, 0, sizeof columns);
   unsigned count = mysql_stmt_field_count(statement);
   if (count > COLUMNS_MAX)
-    fail(table, "too many columns");
+    fail(query, "too many columns");
   for (unsigned i = 0; i < count; i++)
   {
     columns[i].buffer_type = MYSQL_TYPE_STRING;
@@ -101,15 +137,16 @@ static int point(MYSQL *server, const char *table, uint64_t ids, double seconds,
   double began = now();
   for (;;)
   {
-    /* More frequent reads of the clock would affect the measured time. */
-    if (done % 64 == 0)
+    double sent = 0;
+    if (is_timed || done % 64 == 0)
     {
-      double passed = now() - began;
-      if (!warm && passed >= 1)
+      sent = now();
+      double passed = sent - began;
+      if (!warm && passed >= warm_up)
       {
         warm = 1;
         done = found = 0;
-        began = now();
+        began = sent;
       }
       else if (warm && passed >= seconds)
         break;
@@ -124,9 +161,20 @@ static int point(MYSQL *server, const char *table, uint64_t ids, double seconds,
       fail("fetch", mysql_stmt_error(statement));
     mysql_stmt_free_result(statement);
     done++;
+    if (is_timed && warm)
+      record(&latencies, now() - sent);
   }
-  printf("{\"seconds\": %.6f, \"statements\": %llu, \"rows\": %llu}\n", now() - began, (unsigned long long) done,
+  printf("{\"seconds\": %.6f, \"statements\": %llu, \"rows\": %llu", now() - began, (unsigned long long) done,
          (unsigned long long) found);
+  if (is_timed)
+  {
+    if (latencies.count)
+      qsort(latencies.values, latencies.count, sizeof(double), compare);
+    printf(", \"p50\": %.9f, \"p999\": %.9f, \"longest\": %.9f", quantile(&latencies, 0.5), quantile(&latencies, 0.999),
+           quantile(&latencies, 1));
+    free(latencies.values);
+  }
+  puts("}");
   mysql_stmt_close(statement);
   return 0;
 }
@@ -134,7 +182,8 @@ static int point(MYSQL *server, const char *table, uint64_t ids, double seconds,
 int main(int argc, char **argv)
 {
   if (argc < 5)
-    fail("usage", "statements SOCKET DATABASE FILE | point SOCKET DATABASE TABLE IDS SECONDS SEED");
+    fail("usage", "statements SOCKET DATABASE FILE | point SOCKET DATABASE QUERY IDS SECONDS SEED | "
+                  "timed_point SOCKET DATABASE QUERY IDS SECONDS SEED WARM_UP");
   MYSQL *server = mysql_init(NULL);
   if (!mysql_real_connect(server, NULL, "root", "", argv[3], 0, argv[2], 0))
     fail("connect", mysql_error(server));
@@ -142,7 +191,9 @@ int main(int argc, char **argv)
   if (!strcmp(argv[1], "statements"))
     status = statements(server, argv[4]);
   else if (!strcmp(argv[1], "point") && argc == 8)
-    status = point(server, argv[4], strtoull(argv[5], NULL, 10), atof(argv[6]), strtoull(argv[7], NULL, 10));
+    status = point(server, argv[4], strtoull(argv[5], NULL, 10), atof(argv[6]), strtoull(argv[7], NULL, 10), -1);
+  else if (!strcmp(argv[1], "timed_point") && argc == 9)
+    status = point(server, argv[4], strtoull(argv[5], NULL, 10), atof(argv[6]), strtoull(argv[7], NULL, 10), atof(argv[8]));
   else
     fprintf(stderr, "client: unknown command\n");
   mysql_close(server);

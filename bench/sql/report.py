@@ -78,6 +78,11 @@ def print_report(measures, engines):
     lines = [[row["title"], row["unit"], *(shown(row["values"][engine], row["unit"]) for engine in engines),
               f"{row['ratio']:.2f}" if row["ratio"] is not None else "-", row["goal"] or "",
               {True: "met", False: "MISSED", None: ""}[row["met"]]] for row in measures]
+    print_table(header, lines)
+
+
+def print_table(header, lines):
+    """Prints lines of cells below a header; the first two columns are aligned to the left."""
     widths = [max(len(line[column]) for line in [header, *lines]) for column in range(len(header))]
     for number, line in enumerate([header, *lines]):
         print("  ".join(cell.ljust(width) if column < 2 else cell.rjust(width)

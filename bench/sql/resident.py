@@ -14,39 +14,19 @@ error. --scale=0.1 divides the rows of load and add_key, and the number of table
 """
 
 import argparse
-import threading
 import time
 from pathlib import Path
 
 from tests.harness import Server
 
 from .run import DIRECTORY, say
+from .threads import in_parallel
 
 MIB = 1 << 20
 SLACK = 64 * MIB
 ROW = "id BINARY(16) PRIMARY KEY, a BIGINT, b BIGINT, pad VARCHAR(200)"
 NEW_ROW = "SELECT RANDOM_BYTES(16), FLOOR(RAND() * 1e12), FLOOR(RAND() * 1e12), REPEAT(CHAR(97 + seq MOD 26), 20 + seq MOD 60) FROM seq_1_to_{}"
 PARTS = ("Teak_memory", "Teak_cache_bytes_used", "Teak_memtable_bytes", "Teak_lock_memory_bytes", "Teak_write_id_memory_bytes")
-
-
-def in_parallel(server, count, work):
-    """Calls work(connection, number) in `count` threads, each with its own connection; returns the open connections."""
-    connections = [server.connect("memory") for _ in range(count)]
-    failures = []
-
-    def run(number):
-        try:
-            work(connections[number], number)
-        except Exception as error:  # raised again by the caller
-            failures.append(error)
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-    return connections
 
 
 class Case:
@@ -113,7 +93,7 @@ class Writers(Case):
             while time.monotonic() < until:
                 written += connection.run("INSERT INTO t " + NEW_ROW.format(200))
             rows.append(written)
-        for connection in in_parallel(self.server, 4, work):
+        for connection in in_parallel(self.server, "memory", 4, work):
             connection.close()
         return sum(rows)
 
@@ -152,7 +132,7 @@ class Connections(Case):
                 done += 3
             statements.append(done)
         # The connections remain open until the server is removed.
-        self.open = in_parallel(self.server, self.options.connections, work)
+        self.open = in_parallel(self.server, "memory", self.options.connections, work)
         return sum(statements)
 
 

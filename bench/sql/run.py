@@ -221,7 +221,7 @@ class Run:
                 counted, seconds = self.scan(connection, "purchases", 4)
                 self.result["scan_rows_per_second"] = counted / statistics.median(seconds[1:])
         spent = self.server.cpu_seconds()
-        done = client(self.server, "point", "purchases", rows, self.options.point_seconds, self.options.seed)
+        done = client(self.server, "point", "SELECT * FROM purchases WHERE id = ?", rows, self.options.point_seconds, self.options.seed)
         self.result["cpu_per_row"] = (self.server.cpu_seconds() - spent) / (done["statements"] or 1)
         if self.engine != "BLACKHOLE" and done["rows"] != done["statements"]:
             raise RuntimeError(f"{done['statements']} rows asked for, {done['rows']} found")
@@ -270,6 +270,15 @@ def machine():
             "mariadb": version, "system": platform.platform()}
 
 
+def engines_of(arguments, options):
+    """The names of the engines in the options, in any case, as in ENGINES."""
+    by_name = {name.lower(): name for name in ENGINES} | {"myrocks": "RocksDB"}
+    engines = [by_name.get(name.lower()) or arguments.error(f"unknown engine {name}") for name in options.engines.split(",")]
+    if ("Before" in engines) != bool(options.before):
+        arguments.error("--before names the plugin of the engine Before")
+    return engines
+
+
 def parse():
     arguments = argparse.ArgumentParser(description="SQL benchmarks of several engines, alternately on fresh servers.")
     arguments.add_argument("--rows", type=int, default=2_000_000)
@@ -282,11 +291,7 @@ def parse():
     arguments.add_argument("--before", help="another build of the plugin, measured as engine Before")
     arguments.add_argument("--server-option", action="append", default=[], help="for every server, may be repeated")
     options = arguments.parse_args()
-    by_name = {name.lower(): name for name in ENGINES} | {"myrocks": "RocksDB"}
-    options.engines = [by_name.get(name.lower()) or arguments.error(f"unknown engine {name}")
-                       for name in options.engines.split(",")]
-    if ("Before" in options.engines) != bool(options.before):
-        arguments.error("--before names the plugin of the engine Before")
+    options.engines = engines_of(arguments, options)
     options.workloads = options.workloads.split(",")
     for name in options.workloads:
         if name not in WORKLOADS:

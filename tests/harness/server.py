@@ -78,6 +78,7 @@ class Server:
     def __init__(self, directory, options=(), port=None, address="127.0.0.1"):
         self.directory = Path(directory).absolute()
         self.options = list(options)
+        self.prefix = []  # a command that executes the server, which follows as arguments
         self.port, self.address = port, address
         if port:
             self.options += ["--skip-networking=0", f"--bind-address={address}", f"--port={port}"]
@@ -135,7 +136,7 @@ class Server:
         (self.directory / "tmp").mkdir(parents=True, exist_ok=True)
         self._install_system_tables()
         Path(self.socket).unlink(missing_ok=True)
-        command = ["mariadbd", "--no-defaults", f"--datadir={self.directory}/data", f"--socket={self.socket}", "--skip-networking",
+        command = [*self.prefix, "mariadbd", "--no-defaults", f"--datadir={self.directory}/data", f"--socket={self.socket}", "--skip-networking",
                    f"--pid-file={self._pid_file()}", f"--tmpdir={self.directory}/tmp", "--plugin-maturity=experimental",
                    f"--plugin-dir={directory}", "--secure-file-priv=", "--skip-log-bin",
                    *(f"--plugin-load-add={plugin}" for plugin in plugins), *user_option(), *given]

@@ -94,6 +94,7 @@ fn options(directory: &str) -> teak_engine_options {
         log_context: null_mut(),
         lock_bytes_max: 0,
         wait_begins: None,
+        io_bytes_per_second: 0,
     }
 }
 

@@ -107,6 +107,19 @@ pub trait Horizon: Send + Sync {
     /// The live snapshots, ascending; the last is the newest published commit.
     fn snapshots(&self) -> &[CommitSequence];
 
+    /// The decided watermark when the horizon was taken: all writes below are committed or aborted,
+    /// and add no more entries. The default is the minimum.
+    fn decided_below(&self) -> WriteId {
+        WriteId(1)
+    }
+
+    /// Whether some write from `min` to `max`, both included and below the decided watermark, may be
+    /// aborted.
+    fn may_have_aborted(&self, min: WriteId, max: WriteId) -> bool {
+        let _ = (min, max);
+        true
+    }
+
     /// The status of all writes from `min` to `max`, both included. The default
     /// checks each id, and returns `Unsettled` when there are too many.
     fn range_status(&self, min: WriteId, max: WriteId) -> WriteRangeStatus {

@@ -20,6 +20,7 @@ pub(crate) mod files;
 pub(crate) mod id_records;
 pub(crate) mod index;
 pub(crate) mod index_load;
+pub(crate) mod live_trees;
 pub(crate) mod log_stalls;
 pub(crate) mod log_sync;
 pub(crate) mod maintenance_state;

@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use teak_disk::{Disk, MemoryDisk};
-use teak_engine::{Engine, EngineError, EngineOptions, TableHandle, WaitError};
+use teak_engine::{
+    Engine, EngineError, EngineOptions, IndexNumber, ReadMode, TableHandle, WaitError,
+};
 
 fn busy_options() -> EngineOptions {
     let mut options = options();
@@ -96,6 +98,125 @@ fn aborted_ids_are_forgotten_although_tables_are_closed() {
         let table = engine.open_table(name).unwrap();
         assert_eq!(rows(&engine, &table).len(), 100);
     }
+}
+
+const SEVERAL: usize = 4;
+
+/// Tables with rows that were committed, and their names.
+fn several_tables(engine: &Engine) -> Vec<String> {
+    let names: Vec<String> = (0..SEVERAL).map(|n| format!("./db/t{n}")).collect();
+    for name in &names {
+        engine.create_table(&definition(name)).unwrap();
+        flush_active(engine, &engine.open_table(name).unwrap(), "old-", 100);
+    }
+    names
+}
+
+/// A snapshot is open all the time, and all later writes are newer.
+#[test]
+fn aborted_ids_are_forgotten_while_a_snapshot_stays_open() {
+    let disk = Arc::new(MemoryDisk::new());
+    let engine = open(&disk);
+    let names = several_tables(&engine);
+    let tables: Vec<_> = names
+        .iter()
+        .map(|n| engine.open_table(n).unwrap())
+        .collect();
+    engine.create_table(&definition("./db/busy")).unwrap();
+    let busy = engine.open_table("./db/busy").unwrap();
+    let mut reader = begin(&engine);
+    let before: Vec<Rows> = tables.iter().map(|t| see(&mut reader, t)).collect();
+    assert!(before.iter().all(|rows| rows.len() == 100));
+    for round in 0..3 {
+        for number in 0..6 {
+            let table = &tables[number % SEVERAL];
+            flush_active(&engine, table, &format!("{round}-{number}-"), 200);
+        }
+        assert!(engine.statistics().aborted_ids >= 6);
+        stay_busy(&engine, &busy, 400);
+        assert_eq!(engine.statistics().aborted_ids, 0);
+        for (table, before) in tables.iter().zip(&before) {
+            assert_eq!(see(&mut reader, table), *before);
+        }
+    }
+    let expected: Vec<Rows> = tables.iter().map(|table| rows(&engine, table)).collect();
+    assert_eq!(expected.iter().map(Vec::len).sum::<usize>(), 400 + 18 * 200);
+    reader.rollback();
+    drop((reader, tables, busy));
+    engine.abandon();
+    let engine = open(&disk);
+    for (name, expected) in names.iter().zip(expected) {
+        assert_eq!(rows(&engine, &engine.open_table(name).unwrap()), expected);
+    }
+}
+
+/// As above, with tables that are closed when they are not used.
+#[test]
+fn aborted_ids_of_closed_tables_are_forgotten_while_a_snapshot_stays_open() {
+    let disk = Arc::new(MemoryDisk::new());
+    let mut options = busy_options();
+    options.table_idle_period = Duration::from_millis(5);
+    let engine = Engine::open(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    engine.create_table(&definition("./db/busy")).unwrap();
+    let busy = engine.open_table("./db/busy").unwrap();
+    commit(&engine, |t| insert(t, &busy, "first", "1").unwrap());
+    let mut reader = begin(&engine);
+    assert_eq!(see(&mut reader, &busy).len(), 1);
+    let names = several_tables(&engine);
+    assert!(engine.statistics().aborted_ids >= SEVERAL as u64);
+    stay_busy(&engine, &busy, 400);
+    assert_eq!(engine.statistics().aborted_ids, 0);
+    assert_eq!(see(&mut reader, &busy).len(), 1);
+    assert_eq!(engine.statistics().open_tables, 1);
+    reader.rollback();
+    drop((reader, busy));
+    engine.abandon();
+    let engine = open(&disk);
+    for name in &names {
+        assert_eq!(rows(&engine, &engine.open_table(name).unwrap()).len(), 100);
+    }
+}
+
+/// A cursor reads an older version of a tree, with entries of statements that were rolled back.
+#[test]
+fn open_cursors_never_see_rolled_back_rows() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (engine, table) = with_table(&disk);
+    engine.create_table(&definition("./db/busy")).unwrap();
+    let busy = engine.open_table("./db/busy").unwrap();
+    flush_active(&engine, &table, "row", 300);
+    let mut reader = begin(&engine);
+    let mut cursor = reader
+        .cursor(&table, IndexNumber::ROWS, ReadMode::Snapshot)
+        .unwrap();
+    assert!(cursor.first(&mut reader).unwrap().is_some());
+    stay_busy(&engine, &busy, 200);
+    assert_eq!(
+        engine.statistics().aborted_ids,
+        1,
+        "the cursor needs the id"
+    );
+    let written = engine.statistics().flush_bytes_written;
+    stay_busy(&engine, &busy, 100);
+    let again = engine.statistics().flush_bytes_written;
+    assert_eq!(again, written, "no run is merged twice");
+    // The memtable of the cursor's version gets another id. Later ones are forgotten.
+    for (round, needed) in [("second", 2), ("third", 2), ("fourth", 2)] {
+        flush_active(&engine, &table, round, 300);
+        stay_busy(&engine, &busy, 200);
+        assert_eq!(engine.statistics().aborted_ids, needed, "{round}");
+    }
+    let mut seen = 1;
+    while let Some(row) = cursor.next(&mut reader).unwrap() {
+        assert!(row.key.ends_with(b"k"), "{:?}", row.key);
+        seen += 1;
+    }
+    assert_eq!(seen, 300);
+    drop(cursor);
+    stay_busy(&engine, &busy, 200);
+    assert_eq!(engine.statistics().aborted_ids, 0);
+    assert_eq!(see(&mut reader, &table).len(), 300);
+    assert_eq!(rows(&engine, &table).len(), 4 * 300);
 }
 
 /// Rolls back `count` statements, so that their ids form as many ranges. `retries`:

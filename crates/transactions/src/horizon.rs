@@ -8,12 +8,18 @@ use teak_base::{CommitSequence, Horizon, WriteId, WriteRangeStatus, WriteStatus}
 pub struct MergeHorizon {
     ids: Arc<WriteIdTable>,
     snapshots: Vec<CommitSequence>,
+    decided: WriteId,
 }
 
 impl MergeHorizon {
     /// `snapshots` are ascending and end with the newest published sequence.
     pub(crate) fn new(ids: Arc<WriteIdTable>, snapshots: Vec<CommitSequence>) -> Self {
-        Self { ids, snapshots }
+        let decided = ids.decided_below();
+        Self {
+            ids,
+            snapshots,
+            decided,
+        }
     }
 }
 
@@ -24,6 +30,14 @@ impl Horizon for MergeHorizon {
 
     fn snapshots(&self) -> &[CommitSequence] {
         &self.snapshots
+    }
+
+    fn decided_below(&self) -> WriteId {
+        self.decided
+    }
+
+    fn may_have_aborted(&self, min: WriteId, max: WriteId) -> bool {
+        self.ids.may_have_aborted(min, max)
     }
 
     fn range_status(&self, min: WriteId, max: WriteId) -> WriteRangeStatus {

@@ -57,6 +57,8 @@ pub struct WriteIdTable {
     next: AtomicU64,
     /// Every id below is aborted, or committed and visible to every snapshot.
     settled: AtomicU64,
+    /// Every id below is committed or aborted.
+    decided: AtomicU64,
     /// Odd while chunks are being replaced by pieces.
     epoch: AtomicU64,
     /// Serialises changes of the directory. Contains the id at which the next
@@ -111,6 +113,7 @@ impl WriteIdTable {
             directory: ArcSwap::from_pointee(directory),
             next: AtomicU64::new(next),
             settled: AtomicU64::new(next),
+            decided: AtomicU64::new(next),
             epoch: AtomicU64::new(0),
             change: Mutex::new(0),
             bulk: BulkCommit::default(),
@@ -164,6 +167,7 @@ impl WriteIdTable {
     pub fn reactivate(&self, ids: &[WriteIdRange], transaction: TransactionId) {
         if let Some(first) = ids.first() {
             self.settled.fetch_min(first.first.0, Ordering::AcqRel);
+            self.decided.fetch_min(first.first.0, Ordering::AcqRel);
         }
         self.set(ids, WriteStatus::Active(transaction));
     }
@@ -377,6 +381,38 @@ impl WriteIdTable {
     #[must_use]
     pub fn settled_below(&self) -> WriteId {
         WriteId(self.settled.load(Ordering::Acquire))
+    }
+
+    /// The decided watermark: every id below is committed or aborted, so its transaction writes no
+    /// more entries under it. Unlike the settled watermark it does not depend on snapshots.
+    pub fn decided_below(&self) -> WriteId {
+        let before = self.decided.load(Ordering::Acquire);
+        let mut decided = before;
+        let next = self.next().0;
+        self.directory.load().runs(before, next, &mut |run| {
+            let is_decided = !is_active(run.word);
+            if is_decided {
+                decided = run.end;
+            }
+            is_decided
+        });
+        self.decided.fetch_max(decided, Ordering::AcqRel);
+        WriteId(decided)
+    }
+
+    /// Whether an id from `min` to `max`, both included, may be registered as aborted. If they
+    /// consist of too many runs of equal status, returns `true`.
+    #[must_use]
+    pub fn may_have_aborted(&self, min: WriteId, max: WriteId) -> bool {
+        let mut has_aborted = false;
+        let mut checked = 0;
+        let end = max.0.saturating_add(1);
+        self.directory.load().runs(min.0, end, &mut |run| {
+            checked += 1;
+            has_aborted = run.word == ABORTED || checked >= CHECKED_MAX;
+            !has_aborted
+        });
+        has_aborted
     }
 
     fn ids_below(&self, first: u64, next: WriteId, which: impl Fn(u64) -> bool) -> WriteIdRanges {

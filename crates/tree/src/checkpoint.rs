@@ -43,7 +43,7 @@ pub struct TreeCheckpoint {
     captured: CapturedPositions,
     prepared: PreparedCheckpoint,
     payload: Payload,
-    write_ids: Option<(WriteId, WriteId)>,
+    oldest_unpurged: Option<WriteId>,
 }
 
 /// Reports to the tree whether a captured checkpoint has become durable. If this is dropped before
@@ -218,7 +218,7 @@ impl TreeCheckpointTurn {
             captured,
             prepared,
             payload,
-            write_ids: root.summary.write_ids,
+            oldest_unpurged: root.summary.oldest_unpurged,
         })
     }
 }
@@ -231,11 +231,10 @@ impl TreeCheckpoint {
         self.payload.flushed_lsn
     }
 
-    /// The minimum and maximum unsettled write id in the captured runs; `None`
-    /// when everything is settled.
+    /// As [`Tree::oldest_unpurged_write_id`], for the captured runs.
     #[must_use]
-    pub fn write_id_range(&self) -> Option<(WriteId, WriteId)> {
-        self.write_ids
+    pub fn oldest_unpurged_write_id(&self) -> Option<WriteId> {
+        self.oldest_unpurged
     }
 
     /// Makes the captured state durable. All of the log before [`TreeCheckpoint::flushed_lsn`] must
@@ -366,7 +365,7 @@ impl NodeWriter {
             let version = tree.version.load_full();
             let root = Arc::clone(&version.root);
             let pinned_again = version.with_root(root, &tree.file, install.checkpoint_pin());
-            tree.version.store(Arc::new(pinned_again));
+            tree.publish_version(pinned_again);
         }
         drop(install);
         // A node is not evicted while `written` refers to it.

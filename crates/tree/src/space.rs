@@ -134,7 +134,7 @@ impl Tree {
                     if let Some(root) = root {
                         install.add_dropped(copies.replaced);
                         let version = version.with_root(root, &self.file, install.checkpoint_pin());
-                        self.version.store(Arc::new(version));
+                        self.publish_version(version);
                     }
                     install.changed |= has_moved || moves_shared;
                     return Ok(has_moved || moves_shared);

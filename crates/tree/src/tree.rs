@@ -12,6 +12,7 @@
 
 use crate::counters::TreeCounters;
 use crate::install_state::InstallState;
+use crate::live_versions::LiveVersions;
 use crate::lost_part::{LostKind, LostPart, is_loss};
 use crate::memory::TreeAccount;
 use crate::node::{Key, Node, NodeReader, WATERMARK_MIN};
@@ -38,6 +39,7 @@ pub struct Tree {
     /// The active memtable. The current version refers to the same one.
     pub(crate) active: RwLock<Arc<MemtableSlot>>,
     pub(crate) version: ArcSwap<TreeVersion>,
+    live_versions: Arc<LiveVersions>,
     /// Number of freezes. Cursors compare it to detect a freeze.
     pub(crate) generation: AtomicU64,
     /// Keys without a visible value that cursors have passed since [`Tree::next_reader_job`] last
@@ -194,7 +196,7 @@ impl Tree {
         let account = TreeAccount::new(cache.memtables(), file.file_id());
         let active = MemtableSlot::new(&account);
         let upper_bytes_opened = root.summary.upper_bytes;
-        let version = TreeVersion {
+        let version = Arc::new(TreeVersion {
             active: Arc::clone(&active),
             frozen: Vec::new(),
             flushed: 0,
@@ -202,13 +204,16 @@ impl Tree {
             pin: Arc::new(file.pin()),
             checkpoint_pin: install.checkpoint_pin(),
             awaits_base: false,
-        };
+        });
+        let live_versions = Arc::new(LiveVersions::default());
+        live_versions.add(&version);
         Ok(Arc::new(Self {
             file,
             cache: Arc::clone(cache),
             options: ArcSwap::from_pointee(options),
             active: RwLock::new(active),
-            version: ArcSwap::from_pointee(version),
+            version: ArcSwap::new(version),
+            live_versions,
             generation: AtomicU64::new(0),
             passed_keys: AtomicU64::new(0),
             settled_below: AtomicU64::new(WATERMARK_MIN.0),
@@ -274,6 +279,31 @@ impl Tree {
         let ids = memtables.filter_map(|slot| slot.memtable.write_id_range());
         ids.chain(version.root.summary.write_ids)
             .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// The oldest write id that the tree may contain although its write is aborted, or may be
+    /// later: merges have dropped the entries of older aborted writes. `None` if there is none.
+    #[must_use]
+    pub fn oldest_unpurged_write_id(&self) -> Option<WriteId> {
+        let version = self.load_version();
+        let memtables = version.memtables();
+        let ids = memtables.filter_map(|slot| slot.memtable.write_id_range());
+        ids.map(|(oldest, _)| oldest)
+            .chain(version.root.summary.oldest_unpurged)
+            .min()
+    }
+
+    /// The versions of the tree that readers may use.
+    #[must_use]
+    pub fn live_versions(&self) -> &Arc<LiveVersions> {
+        &self.live_versions
+    }
+
+    /// Replaces the current version. The caller holds the install lock.
+    pub(crate) fn publish_version(&self, version: TreeVersion) {
+        let version = Arc::new(version);
+        self.live_versions.add(&version);
+        self.version.store(version);
     }
 
     /// The oldest unsettled write id in the memtables.

@@ -99,7 +99,7 @@ impl Tree {
         let mut all = Vec::with_capacity(version.frozen.len() + 1);
         all.push(frozen);
         all.extend(version.frozen.iter().cloned());
-        self.version.store(Arc::new(TreeVersion {
+        self.publish_version(TreeVersion {
             active: Arc::clone(&active),
             frozen: all,
             flushed: version.flushed,
@@ -107,7 +107,7 @@ impl Tree {
             pin: Arc::clone(&version.pin),
             checkpoint_pin: Arc::clone(&version.checkpoint_pin),
             awaits_base: version.awaits_base,
-        }));
+        });
         self.generation.fetch_add(1, Ordering::Release);
         true
     }

@@ -14,9 +14,9 @@ mod common;
 use common::{Model, Random, Subject, View, compare_all, key, random_write, shown};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use teak_base::CommitSequence;
+use teak_base::{CommitSequence, WriteId};
 use teak_disk::MemoryDisk;
-use teak_tree::{FlushJob, TreeCursor, TreeOptions, VerifyReport};
+use teak_tree::{FlushJob, TreeCursor, TreeOptions, VerifyReport, Visit, WriteStatus};
 
 struct Run {
     random: Random,
@@ -116,7 +116,7 @@ impl Run {
             let job = match self.random.below(9) {
                 0..2 => tree.next_idle_job(&self.model.horizon()).unwrap(),
                 2 => tree
-                    .next_settling_job(&self.model.horizon(), self.model.settled_below())
+                    .next_settling_job(&self.model.horizon(), WriteId(u64::MAX))
                     .unwrap(),
                 3..6 => {
                     let limit = self.random.below(tree.file_bytes() as usize);
@@ -150,7 +150,24 @@ impl Run {
     }
 
     fn verify(&mut self) -> VerifyReport {
+        self.check_purged();
         self.subject.tree.verify(&mut |_| true).unwrap()
+    }
+
+    /// The tree has no entry of an aborted write below the id that it reports.
+    fn check_purged(&self) {
+        let tree = &self.subject.tree;
+        let purged_below = tree.oldest_unpurged_write_id();
+        for key in self.model.versions.keys() {
+            let visited = tree.visit(key, &mut |id, _, _| {
+                let is_purged = purged_below.is_none_or(|oldest| id < oldest);
+                let is_aborted =
+                    !id.is_settled() && self.model.statuses.get(id) == WriteStatus::Aborted;
+                assert!(!is_purged || !is_aborted, "{id} of {}", shown(key));
+                Visit::Continue
+            });
+            visited.unwrap();
+        }
     }
 
     /// Moves a cursor in both directions with occasional seeks. Between the steps there are

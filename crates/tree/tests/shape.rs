@@ -494,6 +494,12 @@ impl Horizon for Below {
     fn snapshots(&self) -> &[CommitSequence] {
         &self.2
     }
+    fn decided_below(&self) -> WriteId {
+        self.0
+    }
+    fn may_have_aborted(&self, min: WriteId, max: WriteId) -> bool {
+        self.1.iter().any(|id| (min..=max).contains(id))
+    }
 }
 
 #[test]
@@ -517,7 +523,7 @@ fn old_write_ids_are_settled_one_child_at_a_time() {
             job.run(&below(0, &[])).unwrap();
         }
     }
-    let oldest = || subject.tree.write_id_range().map(|(oldest, _)| oldest);
+    let oldest = || subject.tree.oldest_unpurged_write_id();
     assert_eq!(oldest(), Some(WriteId(1)));
     let horizon = below(31, &[5, 6]);
     let mut jobs = 0;
@@ -583,9 +589,119 @@ fn settle_before(subject: &mut Subject, end: WriteId, random: &mut Random) {
             subject.open_again();
         }
     }
-    let oldest = subject.tree.write_id_range().map(|(oldest, _)| oldest);
+    let oldest = subject.tree.oldest_unpurged_write_id();
     assert!(
         oldest.is_none_or(|oldest| oldest >= end),
         "{oldest:?} is before {end:?}"
     );
+}
+
+/// A tree with the entries of writes 1 to 40, all of which were active when they were flushed.
+fn with_active_writes() -> Subject {
+    let subject = subject();
+    for id in 1..=40 {
+        let guard = subject.tree.write_guard();
+        guard.set_lsn(Lsn(id));
+        for number in 0..40 {
+            let key = key(usize::try_from(number * 40 + id).unwrap());
+            guard.insert(WriteId(id), Operation::Put, &key, b"a value of some bytes");
+        }
+        drop(guard);
+        subject.tree.freeze(|| Lsn(id + 1));
+        let all_active = Below(WriteId(0), Vec::new(), [CommitSequence(1)]);
+        while let Some(job) = subject.tree.next_job().unwrap() {
+            job.run(&all_active).unwrap();
+        }
+    }
+    subject
+}
+
+/// Runs settling jobs until there are none. Returns their number.
+fn purge(subject: &Subject, horizon: &Below) -> usize {
+    let mut jobs = 0;
+    let all = WriteId(u64::MAX);
+    while let Some(job) = subject.tree.next_settling_job(horizon, all).unwrap() {
+        job.run(horizon).unwrap();
+        jobs += 1;
+        assert!(jobs < 10_000, "each job brings the end nearer");
+    }
+    jobs
+}
+
+/// The oldest snapshot sees none of the writes, so none is settled.
+#[test]
+fn aborted_entries_are_purged_once_although_a_snapshot_is_older() {
+    let mut subject = with_active_writes();
+    let aborted: Vec<WriteId> = [5, 6, 20].map(WriteId).to_vec();
+    let horizon = |below| Below(WriteId(below), aborted.clone(), [CommitSequence(0)]);
+    assert!(purge(&subject, &horizon(31)) > 0);
+    let oldest = subject.tree.oldest_unpurged_write_id();
+    assert_eq!(oldest, Some(WriteId(31)), "these were active");
+    assert_eq!(
+        subject.tree.write_id_range(),
+        Some((WriteId(1), WriteId(40)))
+    );
+    let mut found = 0;
+    for number in 0..1700 {
+        let visited = subject.tree.visit(&key(number), &mut |id, _, _| {
+            assert!(!aborted.contains(&id), "{id}");
+            found += 1;
+            Visit::Continue
+        });
+        visited.unwrap();
+    }
+    assert_eq!(found, 37 * 40);
+    assert_eq!(purge(&subject, &horizon(31)), 0, "nothing is merged twice");
+    subject.checkpoint().unwrap();
+    subject.open_again();
+    assert_eq!(subject.tree.oldest_unpurged_write_id(), Some(WriteId(31)));
+    assert_eq!(purge(&subject, &horizon(31)), 0, "not even after a restart");
+    // No write of the rest is aborted, so no run is merged.
+    let written = subject.tree.statistics().stored_bytes_written;
+    assert!(purge(&subject, &horizon(41)) > 0);
+    assert_eq!(subject.tree.statistics().stored_bytes_written, written);
+    assert_eq!(subject.tree.oldest_unpurged_write_id(), None);
+    subject.checkpoint().unwrap();
+    subject.open_again();
+    assert_eq!(subject.tree.oldest_unpurged_write_id(), None);
+    subject.tree.verify(&mut |_| true).unwrap();
+}
+
+/// Moved runs keep what is known about their writes.
+#[test]
+fn purged_runs_remain_purged_when_they_are_moved() {
+    let mut subject = with_active_writes();
+    let horizon = Below(WriteId(41), vec![WriteId(5)], [CommitSequence(0)]);
+    purge(&subject, &horizon);
+    assert_eq!(subject.tree.oldest_unpurged_write_id(), None);
+    subject.checkpoint().unwrap();
+    subject.checkpoint().unwrap();
+    let limit = subject.tree.file_bytes() / 2;
+    let mut moved = 0;
+    while let Some(job) = subject.tree.next_relocation(limit).unwrap() {
+        let report = job.run(&horizon).unwrap();
+        moved += report.runs_moved;
+        if report.runs_moved == 0 {
+            break;
+        }
+    }
+    assert!(moved > 0);
+    assert_eq!(subject.tree.oldest_unpurged_write_id(), None);
+}
+
+#[test]
+fn readers_retain_the_ids_of_their_version() {
+    let subject = with_active_writes();
+    let horizon = Below(WriteId(41), vec![WriteId(5)], [CommitSequence(0)]);
+    let may_be_found = |id| {
+        let ids = subject.tree.live_versions().write_ids();
+        ids.iter()
+            .any(|(min, max)| (*min..=*max).contains(&WriteId(id)))
+    };
+    let mut cursor = subject.tree.cursor(&SeesAll);
+    assert!(cursor.seek(&key(0)).unwrap());
+    purge(&subject, &horizon);
+    assert!(may_be_found(5), "the cursor has entries of the write");
+    drop(cursor);
+    assert!(!may_be_found(5));
 }

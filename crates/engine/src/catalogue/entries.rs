@@ -74,8 +74,9 @@ pub(crate) struct IndexEntry {
     pub filter_keys: FilterKeys,
     /// Number of leading bytes of each value that contain columns of fixed width.
     pub value_fixed_bytes: u32,
-    /// The oldest unsettled write id that the file may have contained when the
-    /// catalogue was captured or the file was closed; zero if there was none.
+    /// The oldest write id of which the file may have had entries, although the write was aborted or
+    /// could still be, when the catalogue was captured or the file was closed; zero if there was
+    /// none.
     pub oldest_write_id: WriteId,
     /// The number of the file's last durable checkpoint at that time; zero: unknown.
     /// The log is trimmed, and aborted ids are forgotten, only as far as this checkpoint

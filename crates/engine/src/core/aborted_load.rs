@@ -1,8 +1,8 @@
 //! How many ranges of aborted write ids are registered, relative to their bound.
 //!
 //! They take memory, and each catalogue contains them. Maintenance removes them
-//! when no file contains entries with these ids, and no transaction that may read
-//! an older version of a file is running.
+//! when no file contains entries with these ids, and no reader uses an older version
+//! of a tree that does.
 
 use super::pacer::Pacer;
 use std::sync::atomic::{AtomicBool, Ordering};

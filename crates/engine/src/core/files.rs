@@ -1,6 +1,7 @@
 //! The files of indexes: creating, opening and removing them.
 
 use super::file_counts::FileCounts;
+use super::live_trees::LiveTrees;
 use super::messages::Messages;
 use crate::catalogue::IndexEntry;
 use crate::name::{ORPHANS_DIRECTORY, file_id_of};
@@ -22,6 +23,7 @@ pub(crate) struct IndexFiles {
     pub tree_options: TreeOptions,
     pub messages: Messages,
     pub counts: FileCounts,
+    pub live_trees: LiveTrees,
     unowned: Mutex<UnownedFiles>,
     /// Directories of index files. The names of these directories are durable. When a file in a
     /// directory is removed, the directory leaves the set: once it is empty, the server may remove
@@ -93,6 +95,7 @@ impl IndexFiles {
             tree_options,
             messages,
             counts: FileCounts::default(),
+            live_trees: LiveTrees::default(),
             unowned: Mutex::default(),
             durable_directories: Mutex::default(),
         }
@@ -191,6 +194,7 @@ impl IndexFiles {
     fn counted(&self, tree: Arc<Tree>, entry: &IndexEntry) -> Arc<Tree> {
         self.counts
             .register(tree.file_counters(), entry.is_temporary());
+        self.live_trees.register(tree.live_versions());
         tree
     }
 

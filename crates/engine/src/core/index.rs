@@ -33,8 +33,8 @@ pub(crate) struct Index {
     /// Snapshots with a smaller commit sequence must not read the index, because it lacks older
     /// versions of the rows. Zero: every snapshot can read it.
     pub created_at: AtomicU64,
-    /// The durable file contains no unsettled write id below this one; zero when
-    /// it contains none at all.
+    /// The durable file contains no entry of an aborted write below this one; zero when it contains
+    /// none at all.
     durable_oldest: AtomicU64,
     /// Range locks of transactions on this index.
     pub ranges: Arc<RangeLocks>,
@@ -135,14 +135,14 @@ impl Index {
         !self.is_dropped() && self.checkpoint_retry.may_try(now)
     }
 
-    /// Notes that the durable file may soon contain unsettled ids from `oldest` on.
+    /// Notes that the durable file may soon contain entries of aborted writes from `oldest` on.
     pub(crate) fn may_contain(&self, oldest: WriteId) {
         let before = WriteId(self.durable_oldest.load(Ordering::Acquire));
-        let oldest = oldest_unsettled([before, oldest]);
+        let oldest = oldest_unpurged([before, oldest]);
         self.durable_oldest.store(oldest.0, Ordering::Release);
     }
 
-    /// Notes that the durable file contains no unsettled id below `oldest`, or
+    /// Notes that the durable file contains no entry of an aborted write below `oldest`, or
     /// none at all. Called at the end of a checkpoint, while no other one of the index
     /// is in progress.
     pub(crate) fn contains_from(&self, oldest: Option<WriteId>) {
@@ -183,35 +183,35 @@ impl Index {
         entry.sizes = self.sizes();
     }
 
-    /// The oldest unsettled id that the file may contain when the engine is opened
+    /// The oldest aborted id that the file may contain when the engine is opened
     /// next, if recovery then replays no records of the index. Zero when there is none.
     fn oldest_write_id(&self) -> WriteId {
         let live = oldest_of(&self.tree);
         let durable = WriteId(self.durable_oldest.load(Ordering::Acquire));
-        oldest_unsettled([live, durable])
+        oldest_unpurged([live, durable])
     }
 
-    /// The oldest unsettled id that the index contains, or may contain after a
-    /// crash, log records included. Zero when there is none.
+    /// The oldest id of which the index may have entries, now or after a crash, log records
+    /// included, although its write is aborted or may be later. Zero when there is none.
     pub(crate) fn oldest_recoverable_write_id(&self) -> WriteId {
         // Read in the order in which ids move, from memtables and runs to the
         // durable file, so that none is missed while a flush or a checkpoint runs.
         let live = oldest_of(&self.tree);
         let undurable = self.tree.oldest_undurable_write_id();
         let durable = WriteId(self.durable_oldest.load(Ordering::Acquire));
-        oldest_unsettled([live, undurable.unwrap_or(WriteId::SETTLED), durable])
+        oldest_unpurged([live, undurable.unwrap_or(WriteId::SETTLED), durable])
     }
 }
 
-/// The oldest of the ids that are not settled; `SETTLED` if there is none.
-fn oldest_unsettled<const N: usize>(ids: [WriteId; N]) -> WriteId {
+/// The oldest of the ids that are not zero; zero if there is none.
+fn oldest_unpurged<const N: usize>(ids: [WriteId; N]) -> WriteId {
     let unsettled = ids.into_iter().filter(|id| !id.is_settled());
     unsettled.min().unwrap_or(WriteId::SETTLED)
 }
 
 fn oldest_of(tree: &Tree) -> WriteId {
-    let range = tree.write_id_range();
-    range.map_or(WriteId::SETTLED, |(oldest, _)| oldest)
+    let oldest = tree.oldest_unpurged_write_id();
+    oldest.unwrap_or(WriteId::SETTLED)
 }
 
 /// Sets the tree's options from its catalogue entry. The file may contain older options.

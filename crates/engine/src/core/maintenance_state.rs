@@ -8,8 +8,7 @@ use super::tables::Slot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
-use teak_base::{FileId, Lsn, WriteId, WriteIdRanges};
-use teak_transactions::TransactionId;
+use teak_base::{FileId, Lsn, WriteId};
 
 /// Guarded by the mutex that is held during a maintenance pass.
 #[derive(Debug)]
@@ -19,7 +18,6 @@ pub(crate) struct MaintenanceState {
     pub last_period: Instant,
     /// The log's end after the last round.
     pub last_end: Lsn,
-    pub forget: Option<Forgettable>,
     pub settling: SettlingState,
     pub idle_sweep: IdleSweep,
     pub read_only: ReadOnlyTables,
@@ -77,30 +75,21 @@ impl ReadOnlyTables {
     }
 }
 
-/// Aborted ids that may be removed once no transaction older than `transaction`
-/// is running: those below `below`, except `kept`.
-#[derive(Debug)]
-pub(crate) struct Forgettable {
-    pub below: WriteId,
-    pub kept: WriteIdRanges,
-    pub transaction: TransactionId,
-}
-
 /// The progress of settling old write ids.
 #[derive(Debug, Default)]
 pub(crate) struct SettlingState {
-    /// The sweep settles ids below this one.
+    /// The sweep removes the entries of aborted writes below this id.
     pub goal: WriteId,
     /// The goal of the previous sweep.
     pub previous_goal: WriteId,
     pub is_sweeping: bool,
     /// The table that this sweep has examined last.
     pub last: Option<u64>,
-    /// Indexes of this table that may contain unsettled ids below the goal.
+    /// Indexes of this table that may have entries of aborted writes below the goal.
     pub indexes: Vec<Arc<Index>>,
     /// Number of passes to skip before the next sweep.
     pub paused: u32,
-    /// Files to checkpoint, because ids in them were settled.
+    /// Files to checkpoint, because ids in them were settled or purged.
     pub settled: BTreeSet<FileId>,
 }
 
@@ -109,7 +98,6 @@ impl Default for MaintenanceState {
         Self {
             last_period: Instant::now(),
             last_end: Lsn(0),
-            forget: None,
             settling: SettlingState::default(),
             idle_sweep: IdleSweep::default(),
             read_only: ReadOnlyTables::default(),

@@ -244,11 +244,13 @@ impl CatalogueContext<'_> {
 
     /// The aborted ids that may be forgotten: those below the first value, except those
     /// in the second. The second contains the ids in tables whose log records are
-    /// retained or whose files cannot be opened. No other index contains an unsettled
-    /// id below the first value, not even after a crash, and all ids below it have ended.
+    /// retained or whose files cannot be opened, and those in any version of a tree that a
+    /// reader may use. No other index has an entry of an aborted write below the first
+    /// value, not even after a crash, and all ids below it are decided.
     pub(super) fn forgettable(&self) -> (WriteId, WriteIdRanges) {
-        let mut oldest = self.transactions.ids().settled_below();
-        let mut retained = Vec::new();
+        // Read first: no entry with an id below is added any more.
+        let mut oldest = self.transactions.ids().decided_below();
+        let mut retained = self.files.live_trees.write_ids();
         let mut note = |id: WriteId| {
             if !id.is_settled() {
                 oldest = oldest.min(id);

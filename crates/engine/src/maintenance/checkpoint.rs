@@ -28,7 +28,7 @@ use crate::core::checkpoint_progress::Waiting;
 use crate::core::counter_log::CounterLog;
 use crate::core::index::Index;
 use crate::core::log_stalls::TrimProgress;
-use crate::core::maintenance_state::{Forgettable, MaintenanceState};
+use crate::core::maintenance_state::MaintenanceState;
 use crate::error::{EngineError, EngineResult};
 use crate::options::EngineOptions;
 use parking_lot::Mutex;
@@ -111,7 +111,7 @@ impl CheckpointContext<'_> {
         self.release_memory();
         self.report_aborted();
         if self.settling.run_pass(&mut state.settling) {
-            self.forget_aborted(&mut state);
+            self.forget_aborted();
         }
         if self.flush.signals.has_opened_many() {
             state.idle_sweep.is_urgent = true;
@@ -161,11 +161,11 @@ impl CheckpointContext<'_> {
         let transactions = self.flush.transactions;
         if self.flush.aborted.report(transactions) {
             let ranges = transactions.ids().aborted_ranges();
-            let settled = transactions.ids().settled_below();
+            let decided = transactions.ids().decided_below();
             let text = format!(
                 "writers are slowed: {ranges} ranges of write ids of rolled back statements are \
-                 registered. Those after id {settled} are needed until the oldest snapshot and \
-                 the oldest transaction have ended"
+                 registered. Those after id {decided} are needed until the oldest transaction \
+                 with writes has ended"
             );
             self.flush.messages.warning(&text);
         }
@@ -277,7 +277,7 @@ impl CheckpointContext<'_> {
             }
             self.failed_tables.update(&mut state.read_only);
             self.failed_tables.retain_records(&state.read_only);
-            self.forget_aborted(state);
+            self.forget_aborted();
             self.flush.progress.wait_for(Waiting::Catalogue);
             let is_unchanged = self.flush.log.end() == state.last_end;
             let in_background = matches!(scope, Scope::Due | Scope::Period);
@@ -315,26 +315,13 @@ impl CheckpointContext<'_> {
         now
     }
 
-    /// Removes aborted ids that no file contains, in two passes. A reader of an
-    /// old version of a tree may still find entries with these ids, so every
-    /// transaction that is running at the first pass must have ended at the second.
-    fn forget_aborted(&self, state: &mut MaintenanceState) {
-        let transactions = self.flush.transactions;
-        if let Some(forget) = state.forget.take() {
-            if transactions.oldest_running() < forget.transaction {
-                state.forget = Some(forget);
-                return;
-            }
-            let ids = transactions.ids();
-            ids.forget_aborted(forget.below, &forget.kept);
-        }
-        if transactions.ids().has_aborted() {
+    /// Removes aborted ids that no file contains, and that no reader of an older version of a tree
+    /// can find.
+    fn forget_aborted(&self) {
+        let ids = self.flush.transactions.ids();
+        if ids.has_aborted() {
             let (below, kept) = self.catalogue.forgettable();
-            state.forget = Some(Forgettable {
-                below,
-                kept,
-                transaction: transactions.next_transaction(),
-            });
+            ids.forget_aborted(below, &kept);
         }
     }
 }

@@ -25,15 +25,12 @@ fn capture(
     if !index.tree.needs_checkpoint() {
         return Ok(None);
     }
-    // Read before the capture, and `settled` first. An entry that is in the tree by
-    // then is in the range of ids. An entry that is inserted later has an active id,
-    // which is not below `settled`.
-    let settled = context.transactions.ids().settled_below();
-    let oldest = index
-        .tree
-        .write_id_range()
-        .map_or(settled, |(oldest, _)| oldest.min(settled));
-    index.may_contain(oldest);
+    // Read before the capture, and `decided` first. An entry that is in the tree by
+    // then counts for the oldest id. An entry that is inserted later has an active id,
+    // which is not below `decided`.
+    let decided = context.transactions.ids().decided_below();
+    let oldest = index.tree.oldest_unpurged_write_id();
+    index.may_contain(oldest.map_or(decided, |oldest| oldest.min(decided)));
     Ok(Some(Box::new(turn.capture()?)))
 }
 
@@ -42,7 +39,7 @@ fn capture(
 /// merges settle committed writes, whose commit records may be later.
 fn commit(index: &Index, mut checkpoint: Box<TreeCheckpoint>) -> StorageResult<()> {
     checkpoint.commit()?;
-    index.contains_from(checkpoint.write_id_range().map(|(oldest, _)| oldest));
+    index.contains_from(checkpoint.oldest_unpurged_write_id());
     // Ends the turn: the next checkpoint of the index may begin.
     drop(checkpoint);
     Ok(())

@@ -1,14 +1,14 @@
 //! Settling old write ids, so that aborted ids can be forgotten while the server is busy.
 //!
-//! An aborted id is forgotten when no memtable or file contains an unsettled id up to it. Merges
-//! settle ids, but a leaf that receives no more entries is not merged, and idle compaction waits
-//! for idle time. So each maintenance pass settles a limited number of runs, in sweeps over all
-//! tables:
-//! 1. Set the goal: the newest aborted id that is below the settled watermark.
-//! 2. In each pass examine some tables. Open a closed one if its files contain unsettled ids up to
-//!    the goal.
-//! 3. In each pass run jobs on their indexes: some that mark runs as settled, or one that merges
-//!    runs. Freeze a memtable that has contained such ids since the sweep before.
+//! An aborted id is forgotten when no memtable or file has entries of aborted writes up to it.
+//! Merges drop such entries, but a leaf that receives no more entries is not merged, and idle
+//! compaction waits for idle time. So each maintenance pass works on a limited number of runs, in
+//! sweeps over all tables:
+//! 1. Set the goal: the newest aborted id that is below the decided watermark.
+//! 2. In each pass examine some tables. Open a closed one if its files may have entries of aborted
+//!    writes up to the goal.
+//! 3. In each pass run jobs on their indexes: some that mark runs as settled or as purged, or one
+//!    that merges runs. Freeze a memtable that has contained such ids since the sweep before.
 //! 4. Make the indexes durable, at the pace of `idle_flush`. Unused tables are closed then.
 //! 5. After the sweep, pause.
 //!
@@ -253,8 +253,9 @@ impl Settling<'_> {
         end: Instant,
         limits: &mut Limits,
     ) -> bool {
-        let horizon = self.flush.transactions.horizon();
         while let Some(index) = state.indexes.last().cloned() {
+            // Not older than necessary: jobs take their own.
+            let horizon = self.flush.transactions.horizon();
             let may_try = index.may_try(Instant::now());
             let find = || index.tree.next_settling_job(&horizon, state.goal);
             let job = may_try.then(|| self.flush.found(&index, find()));

@@ -24,7 +24,7 @@ pub(super) struct CopyRequest {
     pub table: u64,
     /// Its files, and for each a position: the file contains the effects of all records before it.
     pub files: Vec<(FileId, Lsn)>,
-    /// The oldest unsettled write id that the files may contain; settled if there is none.
+    /// The oldest aborted write id that the files may contain; settled if there is none.
     pub oldest: WriteId,
 }
 

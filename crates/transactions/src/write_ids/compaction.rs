@@ -168,11 +168,11 @@ impl WriteIdTable {
         WriteId(settled)
     }
 
-    /// Removes aborted ids below `oldest_kept` and the settled watermark, except those
+    /// Removes aborted ids below `oldest_kept` and the decided watermark, except those
     /// in `kept`: their status becomes settled. The caller ensures that no index
     /// contains them any more and that no live reader can find them.
     pub fn forget_aborted(&self, oldest_kept: WriteId, kept: &WriteIdRanges) {
-        let limit = oldest_kept.0.min(self.settled_below().0);
+        let limit = oldest_kept.0.min(self.decided_below().0);
         let mut begin = 0;
         for range in kept.ranges() {
             self.forget_between(begin, limit.min(range.first.0));

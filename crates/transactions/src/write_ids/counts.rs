@@ -78,16 +78,16 @@ impl WriteIdTable {
         self.aborted.load(Ordering::Relaxed)
     }
 
-    /// Whether aborted ids below the settled watermark are registered.
+    /// Whether aborted ids below the decided watermark are registered.
     #[must_use]
     pub fn has_aborted(&self) -> bool {
         self.newest_aborted().is_some()
     }
 
-    /// The newest aborted id below the settled watermark.
+    /// The newest aborted id below the decided watermark.
     #[must_use]
     pub fn newest_aborted(&self) -> Option<WriteId> {
-        let settled = self.settled_below().0;
+        let decided = self.decided_below().0;
         let directory = self.directory.load();
         let newest = Cell::new(None);
         let mut note = |run: Run| {
@@ -96,8 +96,8 @@ impl WriteIdTable {
             }
             true
         };
-        directory.runs(directory.chunks_from(), settled, &mut note);
-        let mut end = settled.min(directory.chunks_from());
+        directory.runs(directory.chunks_from(), decided, &mut note);
+        let mut end = decided.min(directory.chunks_from());
         for entry in directory.pieces.iter().rev() {
             if newest.get().is_some() {
                 break;

@@ -49,7 +49,7 @@ fn statuses_survive_pruning() {
     assert_eq!(table.counts().aborted, 33_334);
     assert_eq!(table.ranges_aborted(), 33_334);
     assert!((25_000..33_334).contains(&table.aborted_ranges()));
-    assert_eq!(table.newest_aborted(), Some(WriteId(9001)));
+    assert_eq!(table.newest_aborted(), Some(WriteId(100_000)));
 }
 
 #[test]
@@ -75,6 +75,30 @@ fn forgotten_ids_count_as_settled() {
     table.forget_aborted(kept, &WriteIdRanges::default());
     assert_eq!(table.status(id), WriteStatus::Committed(CommitSequence(0)));
     assert_eq!(table.status(kept), WriteStatus::Aborted);
+}
+
+#[test]
+fn aborted_ids_can_be_forgotten_while_a_snapshot_is_older() {
+    let table = fresh();
+    let ids: Vec<WriteId> = (0..5).map(|_| table.allocate(OWNER)).collect();
+    commit(&table, ids[0], 2);
+    abort(&table, ids[1]);
+    commit(&table, ids[2], 3);
+    abort(&table, ids[4]);
+    // The snapshot sees none of the commits.
+    assert_eq!(prune(&table, &[1, 3]), ids[0]);
+    assert_eq!(table.decided_below(), ids[3]);
+    assert_eq!(table.newest_aborted(), Some(ids[1]));
+    table.forget_aborted(table.next(), &WriteIdRanges::default());
+    assert_eq!(
+        table.status(ids[1]),
+        WriteStatus::Committed(CommitSequence(0))
+    );
+    assert_eq!(table.status(ids[4]), WriteStatus::Aborted);
+    commit(&table, ids[3], 4);
+    assert_eq!(table.decided_below(), table.next());
+    table.reactivate(list(&[ids[0].0]).ranges(), OWNER);
+    assert_eq!(table.decided_below(), ids[0]);
 }
 
 #[test]

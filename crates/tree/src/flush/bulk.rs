@@ -52,7 +52,7 @@ impl Tree {
             && version.active.memtable.is_empty()
             && version.root.summary.runs == 0;
         assert!(is_empty, "only an empty tree can wait for a base");
-        self.version.store(Arc::new(TreeVersion {
+        self.publish_version(TreeVersion {
             active: Arc::clone(&version.active),
             frozen: Vec::new(),
             flushed: version.flushed,
@@ -60,7 +60,7 @@ impl Tree {
             pin: Arc::clone(&version.pin),
             checkpoint_pin: Arc::clone(&version.checkpoint_pin),
             awaits_base: true,
-        }));
+        });
     }
 
     /// Starts to write the base, or continues the paused load `begun`.
@@ -77,7 +77,7 @@ impl Tree {
         let (level, leaf) = (MergeLevel::Bottom, options.leaf_bytes);
         BulkLoad {
             tree: self,
-            output: RunOutput::new(self, &options, level, leaf, leaf),
+            output: RunOutput::new(self, &options, WriteId::SETTLED, level, leaf, leaf),
             load: begun,
         }
     }
@@ -166,7 +166,7 @@ impl BulkLoad<'_> {
         install.changed = true;
         let mut new = version.with_root(root, &tree.file, install.checkpoint_pin());
         new.awaits_base = false;
-        tree.version.store(Arc::new(new));
+        tree.publish_version(new);
         Ok(())
     }
 }

@@ -104,12 +104,14 @@ fn bytes_from(runs: &[RunRef], start: &[u8], range: &KeyRange) -> StorageResult<
 pub(super) fn consolidate(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
     let options = &job.options;
     let inputs = Inputs::of_runs(&target.runs, job.horizon);
+    let purged_below = job.horizon.decided_below();
     let mut merger = Merger::new(job.horizon, inputs.sources, &inputs.tombstones);
     let mut written = Written::default();
     let level = MergeLevel::Upper;
     let mut output = RunOutput::new(
         job.tree,
         options,
+        purged_below,
         level,
         options.run_bytes_max,
         target.merge_bytes(),

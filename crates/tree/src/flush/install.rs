@@ -158,7 +158,7 @@ impl JobContext<'_> {
             new.flushed += 1;
         }
         install.changed = true;
-        tree.version.store(Arc::new(new));
+        tree.publish_version(new);
         Ok(true)
     }
 

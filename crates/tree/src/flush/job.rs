@@ -123,7 +123,7 @@ fn drop_runs(job: &JobContext<'_>, aborted: Target) -> StorageResult<FlushReport
 }
 
 /// Marks runs as settled if all their writes are settled and
-/// `RunHandle::can_be_marked` allows it.
+/// `RunHandle::can_be_marked` allows it. Marks other runs as purged if no decided write is aborted.
 fn mark(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
     for run in &target.runs {
         let description = run.handle.description();
@@ -132,6 +132,8 @@ fn mark(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
             && job.horizon.range_status(min, max) == WriteRangeStatus::Settled
         {
             run.handle.mark_settled();
+        } else if run.handle.can_be_marked_purged(job.horizon) {
+            run.handle.mark_purged(job.horizon.decided_below());
         }
     }
     // Installs the child with the same runs, so that its summary and its node block are updated.

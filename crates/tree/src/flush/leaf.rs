@@ -18,11 +18,19 @@ pub(super) fn merge(job: &JobContext<'_>, target: &Target) -> StorageResult<Flus
     let inputs = Inputs::of_runs(&target.runs, job.horizon);
     let input_bytes = target.merge_bytes();
     let input_entries = target.entries();
+    let purged_below = job.horizon.decided_below();
     let mut merger = Merger::new(job.horizon, inputs.sources, &inputs.tombstones);
     let mut written = Written::default();
     let level = MergeLevel::Bottom;
     let cut_bytes = part_bytes(input_bytes, options);
-    let mut output = RunOutput::new(job.tree, options, level, cut_bytes, input_bytes);
+    let mut output = RunOutput::new(
+        job.tree,
+        options,
+        purged_below,
+        level,
+        cut_bytes,
+        input_bytes,
+    );
     merger.seek(None)?;
     let mut more = true;
     while more {

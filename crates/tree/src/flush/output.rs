@@ -2,7 +2,7 @@
 
 use super::report::FlushReport;
 use crate::merge::{MergeLevel, MergeSink};
-use crate::node::{RunForm, RunHandle, RunRef};
+use crate::node::{RunForm, RunHandle, RunMarks, RunRef};
 use crate::tree::Tree;
 use crate::{
     FinishedRun, RangeTombstone, Run, RunWriter, RunWriterOptions, SeparateOptions, StoredValue,
@@ -47,15 +47,18 @@ pub(super) struct RunOutput<'a> {
     form: RunForm,
     /// Target size of a run, as planning counts it.
     cut_bytes: u64,
+    marks: RunMarks,
     finished: Vec<RunRef>,
 }
 
 impl<'a> RunOutput<'a> {
     /// Creates an output for runs of `level`, each of at most about `cut_bytes`. `expected_bytes`
-    /// is the expected size of all of them, uncompressed.
+    /// is the expected size of all of them, uncompressed. `purged_below` is the decided watermark of
+    /// the merge that writes the runs: it drops the entries of aborted writes.
     pub(super) fn new(
         tree: &'a Tree,
         options: &TreeOptions,
+        purged_below: WriteId,
         level: MergeLevel,
         cut_bytes: u64,
         expected_bytes: u64,
@@ -85,6 +88,10 @@ impl<'a> RunOutput<'a> {
             writer: RunWriter::new(&tree.file, &tree.cache, writer_options),
             form,
             cut_bytes,
+            marks: RunMarks {
+                is_settled: false,
+                purged_below,
+            },
             finished: Vec::new(),
         }
     }
@@ -140,7 +147,7 @@ impl<'a> RunOutput<'a> {
             false => 0,
         };
         let run = Run::open(&self.tree.file, &self.tree.cache, description);
-        let handle = RunHandle::new(run, self.form, false, number);
+        let handle = RunHandle::new(run, self.form, self.marks, number);
         self.finished.push(RunRef::whole(Arc::new(handle)));
     }
 }

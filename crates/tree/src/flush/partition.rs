@@ -48,11 +48,13 @@ impl<'a> Partitioner<'a> {
         children: usize,
     ) -> Self {
         let expected = input_bytes / children.max(1) as u64;
+        let purged_below = horizon.decided_below();
         Self {
             merger: Merger::new(horizon, inputs.sources, &inputs.tombstones),
             upper: RunOutput::new(
                 tree,
                 options,
+                purged_below,
                 MergeLevel::Upper,
                 options.run_bytes_max,
                 expected,
@@ -60,6 +62,7 @@ impl<'a> Partitioner<'a> {
             bottom: RunOutput::new(
                 tree,
                 options,
+                purged_below,
                 MergeLevel::Bottom,
                 options.leaf_bytes,
                 input_bytes,

@@ -259,10 +259,10 @@ impl Tree {
         })
     }
 
-    /// Claims a job that marks, merges or flushes a run with write ids below `below`, so that these
-    /// ids disappear from it. All writes below `below` must be settled or aborted. Returns `None`
-    /// if no run of an unclaimed child contains such ids, and for a tree that waits for its base.
-    /// Memtables are not considered.
+    /// Claims a job that marks, merges or flushes a run which may have entries of aborted writes
+    /// below `below`, so that it has none. Considers only writes below the decided watermark.
+    /// Returns `None` if there is no such run in an unclaimed child, and for a tree that waits for
+    /// its base. Memtables are not considered.
     ///
     /// # Errors
     /// Errors of reading nodes, if no other run contains such ids.
@@ -271,6 +271,7 @@ impl Tree {
         horizon: &dyn Horizon,
         below: WriteId,
     ) -> StorageResult<Option<FlushJob>> {
+        let below = below.min(horizon.decided_below());
         self.search(Search::in_order(), |install, version, search| {
             if version.awaits_base {
                 return Ok(None);

@@ -42,7 +42,7 @@ pub(super) fn run(job: &JobContext<'_>, target: &Target, limit: u64) -> StorageR
         let tree = job.tree;
         let run = Run::open(&tree.file, &tree.cache, copy.description);
         // Only runs with blocks are moved, which need no number.
-        let new = RunHandle::new(run, handle.form, handle.is_settled(), 0);
+        let new = RunHandle::new(run, handle.form, handle.marks(), 0);
         relocated.push(Relocated {
             old: old.clone(),
             new: RunRef::whole(Arc::new(new)),

@@ -1,14 +1,16 @@
-//! Choosing children whose runs contain write ids that are now settled or aborted, so that the ids
-//! can be forgotten.
+//! Choosing children whose runs contain write ids that are now settled or aborted.
 //!
 //! A run is marked as settled, without being rewritten, if all its writes are settled and it has
-//! one version of each key (see `RunHandle::can_be_marked`). Other runs are merged, which
-//! replaces settled ids by zero and drops aborted entries.
+//! one version of each key (see `RunHandle::can_be_marked`). A run that may contain entries of
+//! aborted writes is marked as purged if no write of its range of ids is aborted. Other runs are
+//! merged, which replaces settled ids by zero and drops aborted entries. The output of a merge is
+//! purged of all writes that were aborted when it began, so a run is merged at most once for the
+//! same aborted writes, even while a snapshot prevents its writes from being settled.
 
 use super::candidate::{Candidate, candidate};
 use super::report::JobKind;
 use super::search::{Found, Search};
-use crate::node::{Child, ChildId, KeyRange, Node, RunHandle};
+use crate::node::{Child, ChildId, KeyRange, Node, RunHandle, RunRef};
 use std::collections::HashSet;
 use teak_base::WriteId;
 use teak_base::visibility::{Horizon, WriteRangeStatus};
@@ -68,10 +70,10 @@ fn unsettled_ids(run: &RunHandle) -> Option<(WriteId, WriteId)> {
     ids.filter(|_| !run.is_settled())
 }
 
-/// Finds an unclaimed child with a run that contains ids below `below`. All writes below `below`
-/// are settled or aborted.
+/// Finds an unclaimed child with a run that may contain ids of aborted writes below `below`. All
+/// writes below `below` are decided.
 ///
-/// Marking a run for one child also settles it for others that share it, but their totals still
+/// Marking a run for one child also marks it for others that share it, but their totals still
 /// have its ids. If only such totals are left, a job that marks nothing computes them again.
 pub(super) fn find_older(
     node: &Node,
@@ -81,14 +83,14 @@ pub(super) fn find_older(
     horizon: &dyn Horizon,
     below: WriteId,
 ) -> Found<Candidate> {
-    let is_older = |ids: Option<(WriteId, WriteId)>| ids.is_some_and(|(min, _)| min < below);
+    let is_older = |oldest: Option<WriteId>| oldest.is_some_and(|oldest| oldest < below);
+    let has_older = |run: &RunRef| is_older(run.handle.unpurged_ids().map(|(oldest, _)| oldest));
     for (child, child_range) in node.children_with_ranges(range) {
-        if !is_older(child.summary.write_ids) {
+        if !is_older(child.summary.oldest_unpurged) {
             continue;
         }
         let is_free = !claimed.contains(&child.id);
-        let mut runs = child.runs.iter();
-        let has_older = runs.any(|run| is_older(unsettled_ids(&run.handle)));
+        let has_older = child.runs.iter().any(has_older);
         if is_free && has_older {
             let kind = older_kind(child, horizon);
             if kind != JobKind::Child || search.below(child, &child_range)?.is_some() {
@@ -96,7 +98,7 @@ pub(super) fn find_older(
             }
         }
         let link = child.below.as_ref();
-        if !link.is_some_and(|link| is_older(link.summary().write_ids)) {
+        if !link.is_some_and(|link| is_older(link.summary().oldest_unpurged)) {
             if is_free && !has_older {
                 return Ok(Some(candidate(child, child_range, JobKind::Mark)));
             }
@@ -105,7 +107,7 @@ pub(super) fn find_older(
             if found.is_some() {
                 return Ok(found);
             }
-            if !is_older(node.summary.write_ids) {
+            if !is_older(node.summary.oldest_unpurged) {
                 let mut below = node.children_with_ranges(&child_range);
                 if let Some((child, range)) = below.find(|(child, _)| !claimed.contains(&child.id))
                 {
@@ -119,11 +121,13 @@ pub(super) fn find_older(
 
 /// [`JobKind::Mark`] if at least one of the runs can be marked. A later job merges the other runs.
 fn older_kind(child: &Child, horizon: &dyn Horizon) -> JobKind {
+    let is_settled = |run: &RunHandle| {
+        let ids = unsettled_ids(run);
+        ids.is_some_and(|(min, max)| horizon.range_status(min, max) == WriteRangeStatus::Settled)
+    };
     let can_be_marked = child.runs.iter().any(|run| {
-        run.handle.can_be_marked()
-            && unsettled_ids(&run.handle).is_some_and(|(min, max)| {
-                horizon.range_status(min, max) == WriteRangeStatus::Settled
-            })
+        let run = &run.handle;
+        run.can_be_marked_purged(horizon) || (run.can_be_marked() && is_settled(run))
     });
     match (can_be_marked, child.is_leaf()) {
         (true, _) => JobKind::Mark,

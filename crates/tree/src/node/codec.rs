@@ -2,7 +2,8 @@
 
 use super::totals::{decode_watermark, due, encode_watermark};
 use super::{
-    ChildId, HEIGHT_MAX, Key, KeyRange, Node, NodePlace, NodeTotals, RunForm, RunId, RunRef,
+    ChildId, HEIGHT_MAX, Key, KeyRange, Node, NodePlace, NodeTotals, RunForm, RunId, RunMarks,
+    RunRef,
 };
 use crate::RunDescription;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use teak_base::{Codec, WriteId};
 use teak_block_file::{BLOCK_UNIT_BYTES, BlockAddress, BlockDescription, BlockKind};
 
 /// The layout number of node blocks.
-pub(super) const NODE_LAYOUT: u8 = 6;
+pub(super) const NODE_LAYOUT: u8 = 7;
 
 const FLAG_SETTLED: u8 = 1;
 const FLAG_CLIPPED: u8 = 2;
@@ -81,7 +82,13 @@ fn encode_run(run: &RunRef, out: &mut Vec<u8>) {
     if let Some(upper) = upper {
         out.put_bytes(upper);
     }
-    run.handle.description().encode(out);
+    let description = run.handle.description();
+    description.encode(out);
+    if let Some((min, max)) = description.write_ids {
+        let purged_below = run.handle.marks().purged_below.0;
+        let purged = purged_below.saturating_sub(min.0);
+        out.put_varint(purged.min(max.0.saturating_sub(min.0) + 1));
+    }
     if let RunId::Number(number) = run.handle.id() {
         out.put_varint(number);
     }
@@ -104,7 +111,7 @@ pub(super) struct RawChild {
 
 pub(super) struct RawRun {
     pub(super) form: RunForm,
-    pub(super) settled: bool,
+    pub(super) marks: RunMarks,
     pub(super) clip: Option<Arc<KeyRange>>,
     pub(super) description: RunDescription,
     /// The number of a run without blocks, otherwise zero.
@@ -193,9 +200,20 @@ fn decode_run(take: &mut Take<'_>) -> Result<RawRun, Malformed> {
         return Err(Malformed);
     }
     let description = RunDescription::decode(take)?;
+    let mut marks = RunMarks {
+        is_settled: flags & FLAG_SETTLED != 0,
+        purged_below: WriteId::SETTLED,
+    };
+    if let Some((min, max)) = description.write_ids {
+        let purged = take.varint()?;
+        if purged > max.0 - min.0 + 1 {
+            return Err(Malformed);
+        }
+        marks.purged_below = WriteId(min.0.saturating_add(purged));
+    }
     Ok(RawRun {
         form,
-        settled: flags & FLAG_SETTLED != 0,
+        marks,
         clip: clip.map(Arc::new),
         number: match description.index.is_empty() {
             true => take.varint()?,
@@ -222,7 +240,7 @@ mod tests {
         let file = BlockFile::create(&disk, path, FileId(1), &[]).unwrap();
         let cache = Arc::new(PageCache::new(0));
         let run = Run::open(&file, &cache, description);
-        Arc::new(RunHandle::new(run, form, false, 0))
+        Arc::new(RunHandle::new(run, form, RunMarks::default(), 0))
     }
 
     /// Two leaves: one has a complete run and the first half of a second run, the other has the

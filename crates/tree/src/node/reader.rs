@@ -268,7 +268,7 @@ impl NodeReader {
 
     fn run(&self, raw: RawRun) -> RunRef {
         let run = Run::open(&self.file, &self.cache, raw.description);
-        let handle = RunHandle::new(run, raw.form, raw.settled, raw.number);
+        let handle = RunHandle::new(run, raw.form, raw.marks, raw.number);
         RunRef {
             handle: Arc::new(handle),
             clip: raw.clip,

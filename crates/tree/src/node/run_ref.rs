@@ -12,9 +12,10 @@
 use super::key_range::{KeyRange, max_upper, min_upper};
 use crate::{Run, RunDescription};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use teak_base::WriteId;
 use teak_base::bytes::key_successor;
+use teak_base::visibility::Horizon;
 
 /// The form of a run. The numbers are on disk and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,18 @@ pub(crate) enum RunId {
     Number(u64),
 }
 
+/// What is known about the writes of a run, apart from its description. It may change while the run
+/// does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RunMarks {
+    /// Whether all write ids of the run are treated as settled.
+    pub(crate) is_settled: bool,
+    /// The run has no entry and no range tombstone of an aborted write below this id, and will
+    /// never have one: all writes below were committed or aborted when the run was written or
+    /// examined.
+    pub(crate) purged_below: WriteId,
+}
+
 /// A run in at least one version of the tree.
 #[derive(Debug)]
 pub(crate) struct RunHandle {
@@ -52,20 +65,22 @@ pub(crate) struct RunHandle {
     id: RunId,
     /// The range of its entries and range tombstones.
     extent: KeyRange,
-    /// Whether all write ids of the run are treated as settled.
+    /// See [`RunMarks`].
     settled: AtomicBool,
+    purged_below: AtomicU64,
 }
 
 impl RunHandle {
     /// `number` identifies the run if it has no blocks.
-    pub(crate) fn new(run: Run, form: RunForm, settled: bool, number: u64) -> Self {
+    pub(crate) fn new(run: Run, form: RunForm, marks: RunMarks, number: u64) -> Self {
         let first = run.description().index.first();
         Self {
             extent: extent(run.description()),
             run: Arc::new(run),
             form,
             id: first.map_or(RunId::Number(number), |block| RunId::Block(block.offset)),
-            settled: AtomicBool::new(settled),
+            settled: AtomicBool::new(marks.is_settled),
+            purged_below: AtomicU64::new(marks.purged_below.0),
         }
     }
 
@@ -84,6 +99,38 @@ impl RunHandle {
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
         self.settled.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn marks(&self) -> RunMarks {
+        RunMarks {
+            is_settled: self.is_settled(),
+            purged_below: WriteId(self.purged_below.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// The part of the range of write ids that may contain aborted ids, now or later; `None` if
+    /// there is none.
+    pub(crate) fn unpurged_ids(&self) -> Option<(WriteId, WriteId)> {
+        let marks = self.marks();
+        let (min, max) = self.description().write_ids?;
+        let from = min.max(marks.purged_below);
+        (!marks.is_settled && from <= max).then_some((from, max))
+    }
+
+    /// Whether [`RunHandle::mark_purged`] makes the range of unpurged ids smaller: no write of that
+    /// range is aborted, as far as it is decided.
+    pub(crate) fn can_be_marked_purged(&self, horizon: &dyn Horizon) -> bool {
+        let decided = horizon.decided_below();
+        self.unpurged_ids().is_some_and(|(from, max)| {
+            let last = max.min(WriteId(decided.0.saturating_sub(1)));
+            from < decided && !horizon.may_have_aborted(from, last)
+        })
+    }
+
+    /// Records that the run has no entry of an aborted write below `decided`, the decided
+    /// watermark. This remains true.
+    pub(crate) fn mark_purged(&self, decided: WriteId) {
+        self.purged_below.fetch_max(decided.0, Ordering::Relaxed);
     }
 
     /// The range of all write ids of the run; `None` when some entry is or may

@@ -35,6 +35,9 @@ pub(crate) struct Summary {
     pub(crate) due_bytes: u64,
     /// Minimum and maximum unsettled write id.
     pub(crate) write_ids: Option<(WriteId, WriteId)>,
+    /// The minimum id that a run may contain although its write is aborted, or may be later. Within
+    /// `write_ids`.
+    pub(crate) oldest_unpurged: Option<WriteId>,
     /// Maximum urgency of a job in the subtree, apart from garbage. A job is due at 1.0 and above.
     pub(crate) due: f64,
     /// The minimum of [`Child::garbage_due_at`](super::Child) in the subtree.
@@ -300,6 +303,8 @@ impl Summary {
         self.add_rows(rows);
         if !run.handle.is_settled() {
             self.write_ids = join_ids(self.write_ids, description.write_ids);
+            let unpurged = run.handle.unpurged_ids().map(|(oldest, _)| oldest);
+            self.oldest_unpurged = earlier(self.oldest_unpurged, unpurged);
         }
     }
 
@@ -344,6 +349,7 @@ impl Summary {
             total.add_rows(summary.rows);
             total.blocks_end = total.blocks_end.max(summary.blocks_end);
             total.write_ids = join_ids(total.write_ids, summary.write_ids);
+            total.oldest_unpurged = earlier(total.oldest_unpurged, summary.oldest_unpurged);
             total.due = total.due.max(summary.due);
             total.garbage_due_at = earlier(total.garbage_due_at, summary.garbage_due_at);
             total.inner_runs = total.inner_runs.max(summary.inner_runs);
@@ -363,7 +369,7 @@ fn add(total: &mut u64, value: u64) {
     *total = total.saturating_add(value).min(TOTAL_MAX);
 }
 
-/// The smaller of two watermarks.
+/// The smaller of two ids or watermarks.
 fn earlier(a: Option<WriteId>, b: Option<WriteId>) -> Option<WriteId> {
     a.into_iter().chain(b).min()
 }
@@ -382,7 +388,7 @@ pub(crate) fn join_ids(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::RunHandle;
+    use crate::node::{RunHandle, RunMarks};
     use crate::{PageCache, Run, RunDescription};
     use std::path::Path;
     use std::sync::Arc;
@@ -403,7 +409,7 @@ mod tests {
             ..RunDescription::default()
         };
         let run = Run::open(&file, &Arc::new(PageCache::new(0)), description);
-        RunRef::whole(Arc::new(RunHandle::new(run, form, false, 1)))
+        RunRef::whole(Arc::new(RunHandle::new(run, form, RunMarks::default(), 1)))
     }
 
     /// When a leaf of 120 settled rows is due because of these runs of deletes.

@@ -73,7 +73,7 @@ impl EndOfData {
 
 impl NodeTotals {
     /// Whether these totals were computed for the same node. A run may have been marked as settled
-    /// between the creation of the node and its writing.
+    /// or as purged between the creation of the node and its writing.
     pub(super) fn agree_with(&self, node: &Self) -> bool {
         let write_ids = self.summary.write_ids;
         let are_covered = match (write_ids, node.summary.write_ids) {
@@ -81,11 +81,19 @@ impl NodeTotals {
             (Some(own), Some(other)) => own.0 <= other.0 && other.1 <= own.1,
             (None, Some(_)) => false,
         };
+        let oldest_unpurged = self.summary.oldest_unpurged;
+        let are_purged = match (oldest_unpurged, node.summary.oldest_unpurged) {
+            (_, None) => true,
+            (Some(own), Some(other)) => own <= other,
+            (None, Some(_)) => false,
+        };
         let summary = Summary {
             write_ids,
+            oldest_unpurged,
             ..node.summary.clone()
         };
         are_covered
+            && are_purged
             && self.summary == summary
             && (self.height, self.children) == (node.height, node.children)
             && self.end == node.end
@@ -131,6 +139,8 @@ impl NodeTotals {
         if let Some((min, max)) = summary.write_ids {
             out.put_varint(min.0);
             out.put_varint(max.0);
+            let unpurged = summary.oldest_unpurged;
+            out.put_varint(unpurged.map_or(0, |id| id.0.saturating_sub(min.0) + 1));
         }
     }
 
@@ -166,6 +176,7 @@ impl NodeTotals {
             holds_buffered: flags & HOLDS_BUFFERED != 0,
             holds_pending: flags & HOLDS_PENDING != 0,
             write_ids: None,
+            oldest_unpurged: None,
         };
         if flags & HAS_WRITE_IDS != 0 {
             let ids = (WriteId(take.varint()?), WriteId(take.varint()?));
@@ -173,6 +184,11 @@ impl NodeTotals {
                 return Err(Malformed);
             }
             summary.write_ids = Some(ids);
+            summary.oldest_unpurged = match take.varint()? {
+                0 => None,
+                place if place - 1 <= ids.1.0 - ids.0.0 => Some(WriteId(ids.0.0 + (place - 1))),
+                _ => return Err(Malformed),
+            };
         }
         if summary.rows.unsigned_abs() > TOTAL_MAX {
             return Err(Malformed);

@@ -52,6 +52,13 @@ impl Statuses {
     pub fn is_known(&self, id: WriteId) -> bool {
         id.0 <= self.by_id.lock().unwrap().len() as u64
     }
+    /// The first active id, or the next unused one.
+    pub fn decided_below(&self) -> WriteId {
+        let statuses = self.by_id.lock().unwrap();
+        let is_active = |status: &WriteStatus| matches!(status, WriteStatus::Active(_));
+        let active = statuses.iter().position(is_active);
+        WriteId(active.unwrap_or(statuses.len()) as u64 + 1)
+    }
     pub fn begin(&self) -> WriteId {
         let mut statuses = self.by_id.lock().unwrap();
         statuses.push(WriteStatus::Active(TransactionId(1)));
@@ -99,6 +106,13 @@ impl Horizon for HorizonNow {
     }
     fn snapshots(&self) -> &[CommitSequence] {
         &self.snapshots
+    }
+    fn decided_below(&self) -> WriteId {
+        self.statuses.decided_below()
+    }
+    fn may_have_aborted(&self, min: WriteId, max: WriteId) -> bool {
+        let mut ids = (min.0..=max.0).map(WriteId);
+        ids.any(|id| self.statuses.get(id) == WriteStatus::Aborted)
     }
 }
 

@@ -151,6 +151,10 @@ impl Model {
                 let expected = self.statuses.iter().position(|s| !is_settled(s));
                 let expected = expected.unwrap_or(self.statuses.len());
                 assert_eq!(settled.0, expected as u64);
+                let is_active = |status: &WriteStatus| matches!(status, WriteStatus::Active(_));
+                let active = self.statuses.iter().position(is_active);
+                let expected = active.unwrap_or(self.statuses.len());
+                assert_eq!(self.table.decided_below().0, expected as u64);
             }
             Step::Compact => {
                 self.table.compact_step(&self.live());
@@ -160,7 +164,7 @@ impl Model {
                 let first = WriteId(first);
                 kept.push_range(WriteIdRange { first, count });
                 self.table.forget_aborted(WriteId(below), &kept);
-                let below = below.min(self.table.settled_below().0);
+                let below = below.min(self.table.decided_below().0);
                 let statuses = (0..below).zip(&mut self.statuses);
                 for (_, status) in statuses.filter(|(id, _)| !kept.contains(WriteId(*id))) {
                     if *status == WriteStatus::Aborted {
@@ -191,8 +195,8 @@ impl Model {
             .map(|(id, _)| WriteId(id as u64))
             .collect();
         assert_eq!(self.table.aborted_below(self.table.next()), aborted);
-        let settled = self.table.settled_below();
-        let newest = aborted.iter().filter(|id| *id < settled).last();
+        let decided = self.table.decided_below();
+        let newest = aborted.iter().filter(|id| *id < decided).last();
         assert_eq!(self.table.newest_aborted(), newest);
         let directory = self.table.directory.load();
         assert_eq!(PieceTotals::of(&directory.pieces), directory.totals);
@@ -245,6 +249,8 @@ proptest! {
                 WriteRangeStatus::Unsettled
             };
             prop_assert_eq!(model.table.range_status(min, max, oldest), expected);
+            let has_aborted = (min.0..=max.0).any(|id| model.table.status(WriteId(id)) == WriteStatus::Aborted);
+            prop_assert_eq!(model.table.may_have_aborted(min, max), has_aborted);
         }
     }
 }

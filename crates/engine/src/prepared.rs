@@ -18,6 +18,7 @@ use crate::error::{EngineError, EngineResult};
 use crate::maintenance::rollback;
 use crate::transaction::EngineTransaction;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use teak_transactions::Transaction;
 use teak_write_ahead_log::{IdParts, Record, WriteIds};
@@ -204,6 +205,7 @@ impl Engine {
             return Err(error);
         }
         if commits {
+            core.counts.log_commits.fetch_add(1, Ordering::Relaxed);
             core.transactions.publish(transaction);
         } else {
             rollback::abort((&**core).into(), transaction);

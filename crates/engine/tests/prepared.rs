@@ -85,9 +85,11 @@ fn a_detached_transaction_is_ended_by_its_name() {
     // Dropping its handle does not end a prepared transaction either.
     drop(prepared_with_row(&engine, &table, "c", "z"));
     assert_eq!(names(&engine), ["x", "y", "z"]);
+    let commits = engine.statistics().log_commits;
     engine.commit_prepared(b"x", Duration::ZERO).unwrap();
     engine.rollback_prepared(b"y", Duration::ZERO).unwrap();
     engine.commit_prepared(b"z", Duration::ZERO).unwrap();
+    assert_eq!(engine.statistics().log_commits, commits + 2);
     assert!(names(&engine).is_empty());
     let expected = pairs(&[("a", "1"), ("c", "1")]);
     assert_eq!(rows(&engine, &table), expected);

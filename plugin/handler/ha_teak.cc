@@ -548,7 +548,15 @@ ha_rows ha_teak::estimate_rows_upper_bound() { return stats.records * 2 + EXTRA_
 
 /* ---- administration ---- */
 
+/* A partition that ALTER TABLE ... CHECK PARTITION could not open fails here, and only if it is examined. */
+bool ha_teak::open_examined() {
+  const int error = open_.examine();
+  if (error != 0) print_error(error, MYF(0));
+  return error == 0;
+}
+
 int ha_teak::check(THD *thd, HA_CHECK_OPT *options) try {
+  if (!open_examined()) return HA_ADMIN_CORRUPT;
   // No other statement may use this instance.
   if (open_.share()->is_unreadable()) table->mark_table_for_reopen();
   return check_table(open_, thd, *options);
@@ -559,6 +567,7 @@ int ha_teak::check(THD *thd, HA_CHECK_OPT *options) try {
 
 int ha_teak::repair(THD *thd, HA_CHECK_OPT *options) try {
   reset();
+  if (!open_examined()) return HA_ADMIN_CORRUPT;
   if (open_.share()->is_unreadable()) table->mark_table_for_reopen();
   const bool undamaged = is_undamaged(open_, thd);
   return undamaged && (options->flags & T_QUICK) ? HA_ADMIN_OK : repair_table(open_, thd, undamaged);

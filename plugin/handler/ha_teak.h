@@ -162,6 +162,7 @@ class ha_teak final : public handler {
  private:
   int open_share(const char *name);
   void hide_lossy_keys();
+  bool open_examined();
   void publish_empty_table();
   uint multi_range_mode() const;
   bool set_altered_auto_increment(const Alter_inplace_info &alter);

@@ -13,6 +13,8 @@
 #include "base/errors.h"
 #include "session/query_cache.h"
 
+#include "sql_admin.h"
+
 namespace teak {
 
 namespace {
@@ -21,6 +23,15 @@ namespace {
 bool is_examined(THD *thd) {
   const int command = thd_sql_command(thd);
   return command == SQLCOM_CHECK || command == SQLCOM_REPAIR;
+}
+
+/* Whether the statement is ALTER TABLE ... CHECK PARTITION or REPAIR PARTITION. It locks all partitions, and examines
+   some. */
+bool examines_partitions(THD *thd) {
+  if (thd_sql_command(thd) != SQLCOM_ALTER_TABLE) return false;
+  const Sql_cmd *statement = thd->lex->m_sql_cmd;
+  return dynamic_cast<const Sql_cmd_check_table *>(statement) != nullptr ||
+         dynamic_cast<const Sql_cmd_repair_table *>(statement) != nullptr;
 }
 
 bool is_killed(void *thd) { return thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED; }
@@ -90,6 +101,7 @@ int OpenTable::use(THD *thd) {
   session_ = session_of(thd);
   if (session_ == nullptr) return out_of_memory();
   if (int error = session_->use()) return error;
+  lacks_files_ = false;
   // TRUNCATE needs no files, so it works for a damaged table.
   if (share_->is_unreadable() || thd_sql_command(thd) == SQLCOM_TRUNCATE) return 0;
   const int error = open_files();
@@ -97,7 +109,14 @@ int OpenTable::use(THD *thd) {
   if (is_examined(thd)) return open_to_repair();
   // A later CHECK or REPAIR must not find this instance in the server's cache.
   table()->mark_table_for_reopen();
-  return error;
+  lacks_files_ = examines_partitions(thd);
+  return lacks_files_ ? 0 : error;
+}
+
+int OpenTable::examine() {
+  if (!lacks_files_) return 0;
+  lacks_files_ = false;
+  return open_to_repair();
 }
 
 int OpenTable::open_files() {

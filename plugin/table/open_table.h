@@ -66,6 +66,9 @@ class OpenTable {
   /* Called when a statement begins to use the table. Opens its files, unless the statement is TRUNCATE, so that damage
      is reported before any row is read. */
   int use(THD *thd);
+  /* Called before CHECK and REPAIR examine the table: opens it as open_to_repair() does, if use() could not open the
+     files. */
+  int examine();
   /* Called when the statement no longer uses the table. */
   void end_use();
 
@@ -98,6 +101,7 @@ class OpenTable {
   Session *session_ = nullptr;
   std::unique_ptr<Session> own_session_;  // of a sequence
   bool wrote_ = false;                    // the statement has written
+  bool lacks_files_ = false;              // use() could not open the files, and examine() has not been called
   uint8_t row_id_[KeyCodec::HIDDEN_ROW_ID_BYTES] = {};
 };
 

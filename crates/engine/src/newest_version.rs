@@ -24,7 +24,8 @@ pub(crate) enum NewestVersion {
     Uncommitted(WriteId),
     /// A live entry, committed or written by the transaction itself.
     Live(WriteId),
-    /// No live entry. Contains the write id of the delete, if the index still has it.
+    /// No live entry. Contains the write id of the delete, if the index still has it. Merges drop
+    /// a delete if no snapshot sees an older version.
     Absent(Option<WriteId>),
 }
 
@@ -222,6 +223,8 @@ pub(crate) struct LockingRead<'a> {
 /// The result of one pass through the steps.
 enum Pass {
     Done(LockedRead),
+    /// The row was deleted after the snapshot was taken.
+    DeletedAfterSnapshot,
     Repeat,
     MustRead,
     BlockedByWrite(WriteId),
@@ -282,6 +285,10 @@ impl LockingRead<'_> {
             progress.older = None;
             match pass {
                 Pass::Done(found) => return Ok(found),
+                Pass::DeletedAfterSnapshot => {
+                    context.accept_deleted_after_snapshot(self.index, self.row.key)?;
+                    return Ok(LockedRead::Absent);
+                }
                 Pass::Repeat => {}
                 Pass::MustRead => {
                     let (core, me) = (context.core, context.transaction.id());
@@ -342,15 +349,18 @@ impl LockingRead<'_> {
                 }
             }
         }
-        if let NewestVersion::Live(id) | NewestVersion::Absent(Some(id)) = found
-            && context.is_newer_than_snapshot(id)
-        {
-            context.accept_newer_than_snapshot()?;
-        }
-        Ok(Pass::Done(match found {
-            NewestVersion::Live(_) => LockedRead::Live,
-            _ => LockedRead::Absent,
-        }))
+        Ok(match found {
+            NewestVersion::Live(id) => {
+                if context.is_newer_than_snapshot(id) {
+                    context.accept_newer_than_snapshot()?;
+                }
+                Pass::Done(LockedRead::Live)
+            }
+            NewestVersion::Absent(Some(id)) if context.is_newer_than_snapshot(id) => {
+                Pass::DeletedAfterSnapshot
+            }
+            _ => Pass::Done(LockedRead::Absent),
+        })
     }
 
     /// Whether a range lock of another transaction blocks the write for which the

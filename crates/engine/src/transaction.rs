@@ -164,7 +164,8 @@ impl EngineTransaction {
     /// Sets whether a locking read of a row that was changed or deleted after the
     /// snapshot returns `Conflict`, instead of the newest version or nothing. Also
     /// applies to writes of rows that the transaction has locked, or that were
-    /// deleted. A write of a row that was changed after the snapshot, and that the
+    /// deleted. Rows that were both inserted and deleted after the snapshot are no
+    /// conflict. A write of a row that was changed after the snapshot, and that the
     /// transaction has not locked, always returns `Conflict`.
     pub fn set_snapshot_isolation(&mut self, on: bool) {
         self.snapshot_isolation = on;

@@ -67,7 +67,7 @@ impl EngineTransaction {
     ///
     /// # Errors
     /// `DuplicateKey`, after which [`EngineTransaction::duplicate`] returns the existing entry;
-    /// `Conflict` under snapshot isolation, when a unique key was deleted after the snapshot;
+    /// `Conflict` under snapshot isolation, when a unique key that the snapshot sees was deleted;
     /// `TableReadOnly`, `LogFull`, `Wait`, `Storage`, `NoSuchIndex`; `InvalidArgument` when the
     /// transaction is prepared.
     pub fn insert(&mut self, table: &TableHandle, entries: &[RowEntry<'_>]) -> EngineResult<()> {
@@ -96,8 +96,8 @@ impl EngineTransaction {
     /// # Errors
     /// `NotFound` when the row does not exist. `Conflict` when the row was changed
     /// after the snapshot and the transaction has not locked it; under snapshot
-    /// isolation also when it has locked it, or the row was deleted after the
-    /// snapshot. `TableReadOnly`, `LogFull`, `Wait`, `Storage`, `NoSuchIndex`;
+    /// isolation also when it has locked it, or when a row that the snapshot sees was
+    /// deleted. `TableReadOnly`, `LogFull`, `Wait`, `Storage`, `NoSuchIndex`;
     /// `InvalidArgument` when the transaction is prepared.
     pub fn delete(&mut self, table: &TableHandle, entries: &[RowEntry<'_>]) -> EngineResult<()> {
         let indexes = table.indexes()?;

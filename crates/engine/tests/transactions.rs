@@ -248,6 +248,56 @@ fn a_write_of_a_row_deleted_since_the_snapshot_is_a_conflict_under_snapshot_isol
     }
 }
 
+/// Merges drop the delete of a row that was inserted after each snapshot, but not the delete of a
+/// row that a snapshot sees.
+#[test]
+fn a_row_deleted_since_the_snapshot_is_a_conflict_only_if_the_snapshot_sees_it() {
+    for merges in [false, true] {
+        let (engine, table) = fresh();
+        commit(&engine, |t| {
+            insert(t, &table, "seen", "1").unwrap();
+            insert(t, &table, "locked", "1").unwrap();
+        });
+        let begin_writer = |refuses| {
+            let mut writer = begin(&engine);
+            writer.set_snapshot_isolation(refuses);
+            writer.take_snapshot().unwrap();
+            writer
+        };
+        let mut writers = [true, true, false].map(begin_writer);
+        commit(&engine, |t| {
+            insert(t, &table, "unseen", "1").unwrap();
+            insert(t, &table, "absent", "1").unwrap();
+        });
+        commit(&engine, |t| {
+            for key in ["seen", "locked", "unseen", "absent"] {
+                delete(t, &table, key, "1").unwrap();
+            }
+        });
+        if merges {
+            engine.checkpoint().unwrap();
+            engine.settle().unwrap();
+            let statistics = table.index_statistics(IndexNumber::ROWS).unwrap();
+            assert_eq!(statistics.tombstones, 2);
+        }
+        let [refusing, locking, accepting] = &mut writers;
+        let mut cursor = locking
+            .cursor(&table, IndexNumber::ROWS, ReadMode::Exclusive)
+            .unwrap();
+        let found = cursor.get(locking, b"absent").unwrap();
+        assert!(found.is_none());
+        let found = cursor.get(locking, b"locked");
+        assert!(matches!(found, Err(EngineError::Conflict)), "{found:?}");
+        insert(refusing, &table, "unseen", "2").unwrap();
+        let refused = insert(refusing, &table, "seen", "2");
+        assert!(matches!(refused, Err(EngineError::Conflict)), "{refused:?}");
+        assert_eq!(see(refusing, &table).len(), 3);
+        assert!(!refusing.is_past_snapshot());
+        insert(accepting, &table, "seen", "2").unwrap();
+        assert!(accepting.is_past_snapshot());
+    }
+}
+
 /// The transaction writes between the steps of a scan. With `flushes`, the memtable in
 /// which the scan began is flushed in between.
 #[test]

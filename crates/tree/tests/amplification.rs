@@ -17,15 +17,21 @@ use common::amplification::{Amplification, Setup, Workload, simulate};
 /// Tables of 100 memtables: sizes of the default options divided by 4096, with memtables of 48 MiB
 /// before the division.
 fn simulated(workload: Workload, has_snapshot: bool) -> Amplification {
+    let result = simulated_tables(workload, has_snapshot, 100);
+    assert!(result.height >= 2, "{result}");
+    result
+}
+
+/// As `simulated`, for tables of this many memtables.
+fn simulated_tables(workload: Workload, has_snapshot: bool, memtables: u64) -> Amplification {
     let result = simulate(&Setup {
         workload,
         scale: 4096,
         memtable_bytes: 48 << 20,
-        memtables: 100,
+        memtables,
         has_snapshot,
     });
-    println!("{workload:?} {has_snapshot}: {result}");
-    assert!(result.height >= 2, "{result}");
+    println!("{workload:?} {memtables} {has_snapshot}: {result}");
     result
 }
 
@@ -127,4 +133,13 @@ fn a_queue_is_rewritten_about_once() {
     assert_bounded(Workload::Queue, false, bounds);
     bounds.read = 5.0;
     assert_bounded(Workload::Queue, true, bounds);
+}
+
+/// While an old snapshot is open, each row gets many values of the indexed column. Merges drop the
+/// deletes of entries that the snapshot does not see.
+#[test]
+fn a_small_index_beside_an_old_snapshot_does_not_grow() {
+    let result = simulated_tables(Workload::IndexUpdates, true, 1);
+    assert!(result.space_max <= 2.1, "space {result}");
+    assert!(result.write <= 3.0, "write {result}");
 }

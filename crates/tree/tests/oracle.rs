@@ -11,7 +11,7 @@
 
 mod common;
 
-use common::{Model, Random, Subject, View, compare_all, key, random_write, shown};
+use common::{Model, Random, Subject, View, compare_all, compare_newest, key, random_write, shown};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use teak_base::{CommitSequence, WriteId};
@@ -84,6 +84,7 @@ impl Run {
             912..920 => {
                 let view = self.model.view(&mut self.random);
                 compare_all(&self.model, &self.subject, &view);
+                compare_newest(&self.model, &self.subject);
             }
             920..923 => {
                 self.verify();

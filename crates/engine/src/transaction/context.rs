@@ -2,11 +2,13 @@
 
 use super::{Duplicate, EngineTransaction, ended};
 use crate::core::EngineCore;
+use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use teak_base::{WriteId, WriteStatus};
-use teak_transactions::{LockMode, RowName, Transaction};
+use teak_base::{Operation, WriteId, WriteStatus};
+use teak_transactions::{LockMode, RowName, Transaction, ViewKind};
+use teak_tree::Visit;
 
 /// The parts of an [`EngineTransaction`] that row reads and writes need. They are borrowed, so that
 /// no row operation changes the engine's reference count.
@@ -74,6 +76,43 @@ impl TransactionContext<'_> {
         }
         self.transaction.set_past_snapshot();
         Ok(())
+    }
+
+    /// Checks that the transaction may use the absence of a key that was deleted after its snapshot
+    /// was taken. May read blocks, so the caller must not hold the latch of the key.
+    ///
+    /// # Errors
+    /// `Conflict` under snapshot isolation, if the snapshot sees an entry of the key. A key that was
+    /// inserted and deleted after the snapshot is no conflict: merges may have dropped both. Errors
+    /// of reading.
+    pub(crate) fn accept_deleted_after_snapshot(
+        &mut self,
+        index: &Index,
+        key: &[u8],
+    ) -> EngineResult<()> {
+        if self.snapshot_isolation && !self.snapshot_sees(index, key)? {
+            return Ok(());
+        }
+        self.accept_newer_than_snapshot()
+    }
+
+    /// Whether the snapshot sees an entry of the key.
+    fn snapshot_sees(&self, index: &Index, key: &[u8]) -> EngineResult<bool> {
+        let Some(snapshot) = self.transaction.snapshot() else {
+            return Ok(false);
+        };
+        let transactions = &self.core.transactions;
+        let view = transactions.view(self.transaction, ViewKind::Snapshot(snapshot));
+        let mut is_seen = false;
+        let visited = index.tree.visit(key, &mut |id, operation, _| {
+            if !view.sees(id) {
+                return Visit::Continue;
+            }
+            is_seen = operation == Operation::Put;
+            Visit::Stop
+        });
+        self.core.checked(index, visited)?;
+        Ok(is_seen)
     }
 
     /// Counts a snapshot conflict and returns its error.

@@ -35,6 +35,9 @@ enum Checked<'a> {
     Blocked(WriteConflict<'a>),
     /// The check needs a block that is not in memory.
     MustRead(&'a KeyCheck<'a>),
+    /// The key was deleted after the snapshot was taken. Whether that is a conflict is checked
+    /// without the latches.
+    DeletedAfterSnapshot(&'a KeyCheck<'a>),
 }
 
 fn write_record<'a>(write_id: WriteId, writes: &'a [WriteOperation<'a>]) -> Record<'a> {
@@ -55,6 +58,8 @@ pub(super) struct RowWriter<'a, 'p> {
     deadline: Option<Instant>,
     /// The versions of keys that were read without the latches.
     older: Vec<(&'a KeyCheck<'a>, OlderVersion)>,
+    /// Keys that were deleted after the snapshot was taken, without a conflict.
+    deleted: Vec<&'a KeyCheck<'a>>,
 }
 
 impl<'a, 'p> RowWriter<'a, 'p> {
@@ -66,6 +71,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             range_queue: RangeQueuePositions::default(),
             deadline: None,
             older: Vec::new(),
+            deleted: Vec::new(),
         }
     }
 
@@ -131,6 +137,13 @@ impl<'a, 'p> RowWriter<'a, 'p> {
                     drop(latches);
                     self.read_older(check)?;
                 }
+                Checked::DeletedAfterSnapshot(check) => {
+                    drop(latches);
+                    let index = self.row.index(check.index)?;
+                    let context = &mut self.context;
+                    context.accept_deleted_after_snapshot(index, check.key)?;
+                    self.deleted.push(check);
+                }
             }
         }
     }
@@ -178,7 +191,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             match self.check_key(check)? {
                 Checked::Passed { is_row_owned: true } => is_row_owned = true,
                 Checked::Passed { .. } => {}
-                stopped @ (Checked::Blocked(_) | Checked::MustRead(_)) => return Ok(stopped),
+                stopped => return Ok(stopped),
             }
         }
         Ok(Checked::Passed { is_row_owned })
@@ -245,9 +258,10 @@ impl<'a, 'p> RowWriter<'a, 'p> {
                 return Err(EngineError::DuplicateKey);
             }
             NewestVersion::Absent(deleted_by) => {
-                // If the entry was deleted after the snapshot, the snapshot still sees it.
-                if deleted_by.is_some_and(|id| context.is_newer_than_snapshot(id)) {
-                    context.accept_newer_than_snapshot()?;
+                let is_accepted = || self.deleted.iter().any(|of| std::ptr::eq(*of, check));
+                if deleted_by.is_some_and(|id| context.is_newer_than_snapshot(id)) && !is_accepted()
+                {
+                    return Ok(Checked::DeletedAfterSnapshot(check));
                 }
                 if is_row {
                     return Err(EngineError::NotFound);

@@ -1,14 +1,17 @@
 //! Garbage collection of the versions of one key during a merge.
 //!
-//! Versions arrive newest first. Each is retained or dropped immediately, because only newer
-//! versions determine which snapshots see it:
+//! Versions arrive newest first. Newer versions determine which snapshots see a version, so each is
+//! retained or dropped immediately, except deletes at the bottom:
 //! 1. Aborted versions are dropped. Active versions are retained and do not affect older versions.
 //! 2. A committed version is retained if a snapshot sees it: a snapshot at or above its commit and
-//!    below the commit of the next newer version. It is also retained if its commit is above all
-//!    snapshots, because later snapshots may see it.
+//!    below the commits of all newer versions. It is also retained if its commit is above all
+//!    snapshots and below the commits of all newer versions, because later snapshots may see it.
 //! 3. A version that every snapshot sees is settled: its id becomes zero and
 //!    everything older is dropped.
-//! 4. At the bottom a settled delete is dropped.
+//! 4. At the bottom a settled delete is dropped. A committed delete is held back until an older
+//!    version is retained, and dropped if there is none: then no reader sees a value of the key
+//!    with or without the delete. Writers do not need it either: a delete newer than a snapshot is
+//!    a conflict only if the snapshot sees an older version.
 
 use super::MergeLevel;
 use super::sink::MergeSink;
@@ -21,6 +24,8 @@ pub(super) struct KeyMerge<'a, S> {
     level: MergeLevel,
     sink: &'a mut S,
     key: &'a [u8],
+    /// The ids of committed deletes that are written if an older version is retained, newest first.
+    held_deletes: &'a mut Vec<WriteId>,
     /// Lowest commit sequence of the versions so far. Snapshots at or above it do not see older
     /// versions.
     hidden_from: u64,
@@ -32,11 +37,18 @@ pub(super) struct KeyMerge<'a, S> {
 
 impl<'a, S: MergeSink> KeyMerge<'a, S> {
     #[inline]
-    pub(super) fn new(level: MergeLevel, sink: &'a mut S, key: &'a [u8]) -> Self {
+    pub(super) fn new(
+        level: MergeLevel,
+        sink: &'a mut S,
+        key: &'a [u8],
+        held_deletes: &'a mut Vec<WriteId>,
+    ) -> Self {
+        held_deletes.clear();
         Self {
             level,
             sink,
             key,
+            held_deletes,
             hidden_from: u64::MAX,
             is_closed: false,
             has_written: false,
@@ -77,10 +89,14 @@ impl<'a, S: MergeSink> KeyMerge<'a, S> {
             MergeStatus::Committed(at) => {
                 let is_needed = statuses.is_needed(at, self.hidden_from);
                 self.hidden_from = self.hidden_from.min(at);
-                if is_needed {
-                    return self.write(id, operation, value);
+                if !is_needed {
+                    return Ok(());
                 }
-                Ok(())
+                if operation == Operation::Delete && self.level == MergeLevel::Bottom {
+                    self.held_deletes.push(id);
+                    return Ok(());
+                }
+                self.write(id, operation, value)
             }
         }
     }
@@ -100,6 +116,12 @@ impl<'a, S: MergeSink> KeyMerge<'a, S> {
         operation: Operation,
         value: StoredValue<'_>,
     ) -> StorageResult<()> {
+        for held in self.held_deletes.drain(..) {
+            let (starts_key, empty) = (!self.has_written, StoredValue::Inline(&[]));
+            self.has_written = true;
+            self.sink
+                .push(self.key, held, Operation::Delete, empty, starts_key)?;
+        }
         let starts_key = !self.has_written;
         self.has_written = true;
         self.sink.push(self.key, id, operation, value, starts_key)

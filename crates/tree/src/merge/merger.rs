@@ -3,7 +3,7 @@
 //! For each key, in order:
 //! 1. The heap returns the newest source that is on the key.
 //! 2. Range tombstones of newer sources that have not been applied to the key yet are applied
-//!    first, as deletes of the key.
+//!    first, as deletes of the key, unless the same write has deleted the key already.
 //! 3. The source's versions of the key go to [`KeyMerge`], which writes the versions to retain.
 //!    After a settled version, the older versions of the key are skipped, in this and in older
 //!    sources.
@@ -25,8 +25,9 @@ use super::status_cache::StatusCache;
 use super::tombstones::{TombstoneLayer, retained_tombstones};
 use crate::key_search::is_same_key;
 use crate::{RangeTombstone, StoredValue, VersionCursor};
+use std::collections::HashSet;
 use teak_base::visibility::Horizon;
-use teak_base::{Operation, StorageResult};
+use teak_base::{Operation, StorageResult, WriteId};
 
 /// A merge in progress.
 pub(crate) struct Merger<'a, C> {
@@ -35,6 +36,10 @@ pub(crate) struct Merger<'a, C> {
     statuses: StatusCache<'a>,
     layers: Vec<TombstoneLayer>,
     key: Vec<u8>,
+    /// Scratch space of [`KeyMerge`].
+    held_deletes: Vec<WriteId>,
+    /// The writes that have deleted the current key. Empty if there are no range tombstones.
+    deleted_by: HashSet<WriteId>,
     entries_read: u64,
 }
 
@@ -60,6 +65,8 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
             statuses,
             layers,
             key: Vec::new(),
+            held_deletes: Vec::new(),
+            deleted_by: HashSet::new(),
             entries_read: 0,
         }
     }
@@ -149,18 +156,26 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
         level: MergeLevel,
         sink: &mut S,
     ) -> StorageResult<()> {
-        let mut merge = KeyMerge::new(level, sink, &self.key);
+        let mut merge = KeyMerge::new(level, sink, &self.key, &mut self.held_deletes);
+        let has_layers = !self.layers.is_empty();
+        if has_layers {
+            self.deleted_by.clear();
+        }
         let mut layer = 0;
         loop {
             if layer < self.layers.len() {
-                let layers = &mut self.layers;
-                apply_layers(layers, &mut layer, top, &mut self.statuses, &mut merge)?;
+                let (layers, deleted_by) = (&mut self.layers, &mut self.deleted_by);
+                let statuses = &mut self.statuses;
+                apply_layers(layers, &mut layer, top, deleted_by, statuses, &mut merge)?;
             }
             let source = &mut self.sources[top];
             loop {
                 self.entries_read += 1;
                 if !merge.is_closed() {
                     let (id, operation) = (source.write_id(), source.operation());
+                    if has_layers && operation == Operation::Delete {
+                        self.deleted_by.insert(id);
+                    }
                     merge.version(&mut self.statuses, id, operation, source.value())?;
                 }
                 source.next_version()?;
@@ -181,13 +196,18 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
     }
 }
 
-/// Applies the range tombstones of the sources newer than `source` to the key, starting with
+/// Applies the range tombstones of the sources newer than `source` to the key, starting with layer
 /// number `layer`, the first that has not been applied yet.
+///
+/// A tombstone of a write in `deleted_by` is not applied again. An earlier merge has applied it to
+/// older entries of the key, and has retained the tombstone, too. So its run has the delete above
+/// these entries, and the tombstone below them.
 #[cold]
 fn apply_layers<S: MergeSink>(
     layers: &mut [TombstoneLayer],
     layer: &mut usize,
     source: usize,
+    deleted_by: &mut HashSet<WriteId>,
     statuses: &mut StatusCache<'_>,
     merge: &mut KeyMerge<'_, S>,
 ) -> StorageResult<()> {
@@ -200,7 +220,9 @@ fn apply_layers<S: MergeSink>(
             continue;
         };
         for &id in cover.ids {
-            merge.version(statuses, id, Operation::Delete, StoredValue::Inline(&[]))?;
+            if deleted_by.insert(id) {
+                merge.version(statuses, id, Operation::Delete, StoredValue::Inline(&[]))?;
+            }
         }
         if cover.settled {
             merge.settled_range_tombstone();

@@ -73,11 +73,17 @@ impl<'a> StatusCache<'a> {
         }
     }
 
-    /// Whether some snapshot sees a version that committed at `at`, given a newer version that
-    /// committed at `newer`. A version above the newest snapshot is needed, because later snapshots
-    /// may see it.
+    /// Whether some snapshot sees a version that committed at `at`, given that newer versions
+    /// committed at `newer` or later. Later snapshots, above the newest one, may see it, too.
+    ///
+    /// `at` is not always below `newer`: a transaction may write a key several times, and the delete
+    /// of a range tombstone that was applied to a key in an earlier merge is found again below the
+    /// older entries of its run.
     #[inline]
     pub(crate) fn is_needed(&self, at: u64, newer: u64) -> bool {
+        if at >= newer {
+            return false;
+        }
         match self.snapshots.last() {
             Some(&last) if at <= last => {
                 let first = self.snapshots.partition_point(|&snapshot| snapshot < at);

@@ -242,6 +242,22 @@ proptest! {
                 prop_assert!(!(entry.1.is_settled() && entry.2 == Operation::Delete), "a settled delete reached the bottom");
             }
         }
+        for k in 0..KEYS {
+            let committed = |id: &WriteId| matches!(statuses[id.0 as usize - 1], WriteStatus::Committed(_));
+            let versions: Vec<_> = merged.entries.iter().filter(|entry| entry.0 == key(k)).collect();
+            if let Some(last) = versions.last() && level == MergeLevel::Bottom && !last.1.is_settled() {
+                prop_assert!(last.2 == Operation::Put || !committed(&last.1), "a delete without older versions");
+            }
+            // Explicit deletes of a merge with a range tombstone are not added twice.
+            let deletes = |entries: &[Entry], id: WriteId| {
+                let of_key = entries.iter().filter(|entry| entry.0 == key(k) && entry.1 == id);
+                of_key.filter(|entry| entry.2 == Operation::Delete).count()
+            };
+            for (_, id, ..) in versions.iter().filter(|entry| !entry.1.is_settled()) {
+                let given: usize = before[from..to].iter().map(|container| deletes(&container.entries, *id)).sum();
+                prop_assert!(deletes(&merged.entries, *id) <= given.max(1), "{id:?} deletes the key twice");
+            }
+        }
         for pair in merged.entries.windows(2) {
             let closes = pair[0].1.is_settled();
             prop_assert!(!(closes && pair[0].0 == pair[1].0), "something older than a settled version was kept");
@@ -324,4 +340,91 @@ fn a_settled_range_tombstone_drops_covered_entries_and_is_kept() {
     );
     assert_eq!(merged.tombstones.len(), 1);
     assert!(merged.tombstones[0].write_id.is_settled());
+}
+
+/// Merges the versions of a key. Each id is a commit sequence, except 18 (aborted) and 19 (active).
+fn merged_deletes(level: MergeLevel, versions: &[(u64, Operation)]) -> Vec<(u64, Operation)> {
+    let horizon = Statuses {
+        statuses: (1..20)
+            .map(|id| match id {
+                18 => WriteStatus::Aborted,
+                19 => WriteStatus::Active(TransactionId(1)),
+                id => WriteStatus::Committed(CommitSequence(id)),
+            })
+            .collect(),
+        snapshots: vec![CommitSequence(5), CommitSequence(12)],
+    };
+    let entries = versions.iter();
+    let entries = entries.map(|&(id, operation)| (key(1), WriteId(id), operation, Vec::new()));
+    let container = Container {
+        entries: entries.collect(),
+        tombstones: Vec::new(),
+    };
+    let merged = merge(&[container], &horizon, level, None);
+    let merged = merged.entries.iter();
+    merged.map(|entry| (entry.1.0, entry.2)).collect()
+}
+
+#[test]
+fn deletes_without_older_versions_are_dropped_at_the_bottom() {
+    use Operation::{Delete, Put};
+    let bottom = |versions: &[_]| merged_deletes(MergeLevel::Bottom, versions);
+    // Inserted and deleted after the old snapshot, and after both.
+    assert_eq!(bottom(&[(8, Delete), (7, Put)]), []);
+    assert_eq!(bottom(&[(14, Delete), (8, Delete), (7, Put)]), []);
+    assert_eq!(bottom(&[(14, Delete)]), []);
+    assert_eq!(bottom(&[(14, Put), (13, Delete)]), [(14, Put)]);
+    // The only older version was rolled back.
+    assert_eq!(bottom(&[(14, Delete), (18, Put)]), []);
+    // A snapshot, or a later one, sees an older version.
+    let kept = [(8, Delete), (3, Put)];
+    assert_eq!(bottom(&kept), [(8, Delete), (0, Put)]);
+    let kept = [(14, Delete), (13, Put)];
+    assert_eq!(bottom(&kept), kept);
+    let kept = [(14, Delete), (8, Put)];
+    assert_eq!(bottom(&kept), kept);
+    // A delete that is not committed locks the row.
+    let kept = [(19, Delete)];
+    assert_eq!(bottom(&kept), kept);
+    assert_eq!(bottom(&[(19, Delete), (14, Delete)]), kept);
+    // At other levels there may be older versions below.
+    let kept = [(14, Delete)];
+    assert_eq!(merged_deletes(MergeLevel::Upper, &kept), kept);
+}
+
+/// A merged upper run has the explicit delete of a range tombstone, and the tombstone.
+#[test]
+fn a_range_tombstone_is_applied_once_to_a_key() {
+    for status in [
+        WriteStatus::Active(TransactionId(1)),
+        WriteStatus::Committed(CommitSequence(20)),
+        WriteStatus::Committed(CommitSequence(7)),
+    ] {
+        let horizon = Statuses {
+            statuses: vec![
+                WriteStatus::Committed(CommitSequence(1)),
+                WriteStatus::Committed(CommitSequence(6)),
+                status,
+            ],
+            snapshots: vec![CommitSequence(2), CommitSequence(6), CommitSequence(10)],
+        };
+        let put = |id: u64, value: &[u8]| Container {
+            entries: vec![(key(1), WriteId(id), Operation::Put, value.to_vec())],
+            tombstones: Vec::new(),
+        };
+        let deletion = Container {
+            entries: Vec::new(),
+            tombstones: vec![RangeTombstone {
+                start: key(1),
+                end: key(5),
+                write_id: WriteId(3),
+            }],
+        };
+        let upper = MergeLevel::Upper;
+        let once = merge(&[deletion, put(2, b"newer")], &horizon, upper, None);
+        let twice = merge(&[once, put(1, b"older")], &horizon, upper, None);
+        let ids: Vec<u64> = twice.entries.iter().map(|entry| entry.1.0).collect();
+        assert_eq!(ids, [3, 2, 0], "{status:?}");
+        assert_eq!(twice.tombstones.len(), 1);
+    }
 }

@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex};
 use teak_base::{CommitSequence, FileId, Lsn, Operation, TransactionId, WriteId};
 use teak_disk::Disk;
 use teak_tree::{
-    Horizon, PageCache, SpaceAction, SpaceGoal, Tree, TreeOptions, Visibility, WriteStatus,
+    Horizon, PageCache, SpaceAction, SpaceGoal, StoredValue, Tree, TreeOptions, Visibility, Visit,
+    WriteStatus,
 };
 
 /// A small generator of random numbers (SplitMix64).
@@ -149,6 +150,9 @@ pub struct Model {
     pub snapshots: Vec<CommitSequence>,
     /// Keys that active writes have written, also by range deletions.
     locked: BTreeMap<Vec<u8>, WriteId>,
+    /// The writes that have deleted ranges. A merge drops an active range tombstone from keys
+    /// without entries.
+    range_deletes: BTreeSet<WriteId>,
     pub log: Vec<Logged>,
 }
 
@@ -161,6 +165,7 @@ impl Model {
             published: 1,
             snapshots: Vec::new(),
             locked: BTreeMap::new(),
+            range_deletes: BTreeSet::new(),
             log: Vec::new(),
         }
     }
@@ -226,6 +231,7 @@ impl Model {
             let versions = self.versions.get_mut(&key).unwrap();
             versions.push((id, Operation::Delete, Vec::new()));
         }
+        self.range_deletes.insert(id);
         let logged = Logged::DeleteRange(id, start.to_vec(), end.to_vec());
         self.log.push(logged);
         true
@@ -455,6 +461,53 @@ fn assert_same(
         show(found.get(at)),
         show(expected.get(at))
     );
+}
+
+/// Compares the newest version of each key that was not rolled back: a writer of the key looks it
+/// up, to find a conflict. A delete may be absent if it is committed, or a range tombstone, and no
+/// snapshot sees a value of the key.
+pub fn compare_newest(model: &Model, subject: &Subject) {
+    let statuses = &model.statuses;
+    let is_live = |id: WriteId| id.is_settled() || statuses.get(id) != WriteStatus::Aborted;
+    for (key, versions) in &model.versions {
+        let mut found = None;
+        let visitor = &mut |id: WriteId, operation, _: StoredValue<'_>| {
+            if !is_live(id) {
+                return Visit::Continue;
+            }
+            found = Some((id, operation));
+            Visit::Stop
+        };
+        subject.tree.visit(key, visitor).unwrap();
+        let newest = versions.iter().rev().find(|(id, ..)| is_live(*id));
+        let newest = newest.map(|(id, operation, _)| (*id, *operation));
+        let horizon = model.horizon();
+        let snapshots = horizon.snapshots.iter();
+        let views = snapshots.map(|&snapshot| View {
+            snapshot,
+            own: None,
+            statuses: Arc::clone(statuses),
+        });
+        match (found, newest) {
+            (Some(found), Some(newest)) if found == newest => {}
+            (Some((id, operation)), Some((newest, expected)))
+                if id.is_settled() && operation == expected =>
+            {
+                let oldest = horizon.snapshots()[0];
+                let status = statuses.get(newest);
+                assert!(matches!(status, WriteStatus::Committed(at) if at <= oldest));
+            }
+            (None, None) => {}
+            (None, Some((id, Operation::Delete))) => {
+                let is_committed = matches!(statuses.get(id), WriteStatus::Committed(_));
+                assert!(is_committed || model.range_deletes.contains(&id));
+                for view in views {
+                    assert_eq!(model.get(key, &view), None, "{} {view:?}", shown(key));
+                }
+            }
+            other => panic!("{}: {other:?}", shown(key)),
+        }
+    }
 }
 
 /// Takes all steps towards a goal, as the engine does. Returns the bytes moved.

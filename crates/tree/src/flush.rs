@@ -22,6 +22,7 @@ mod child;
 mod claim;
 mod context;
 mod divide;
+mod hidden;
 mod inputs;
 mod install;
 mod job;

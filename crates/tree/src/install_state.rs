@@ -2,6 +2,7 @@
 //! that the next checkpoint must record, and the log positions that checkpoints
 //! cover.
 
+use crate::hidden_deletes::HiddenDeletes;
 use crate::node::{ChildId, NodeBlock};
 use crate::shared_runs::SharedRuns;
 use crate::version::CheckpointPin;
@@ -16,6 +17,8 @@ pub(crate) struct InstallState {
     /// Children that jobs have claimed; [`ChildId::ROOT`] is the claim on the memtables.
     pub(crate) claimed: HashSet<ChildId>,
     pub(crate) next_child_id: u64,
+    /// Keys near which a merge may drop deletes under an old snapshot.
+    pub(crate) hidden: HiddenDeletes,
     /// Everything that was logged before this position is in runs.
     pub(crate) flushed_lsn: Lsn,
     /// The flushed records that neither the durable nor the captured checkpoint contains.
@@ -46,6 +49,7 @@ impl InstallState {
         Self {
             claimed: HashSet::new(),
             next_child_id,
+            hidden: HiddenDeletes::default(),
             flushed_lsn,
             undurable: Undurable::default(),
             captured: Undurable::default(),

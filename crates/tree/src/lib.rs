@@ -12,6 +12,7 @@ mod estimate;
 mod filter;
 mod filter_keys;
 mod flush;
+mod hidden_deletes;
 mod huge_chunk;
 mod install_state;
 mod key_search;

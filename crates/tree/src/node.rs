@@ -30,7 +30,7 @@ pub(crate) use key_range::{Key, KeyRange, separator};
 pub(crate) use path::LeafPath;
 pub(crate) use reader::NodeReader;
 pub(crate) use run_ref::{RunForm, RunHandle, RunId, RunMarks, RunRef};
-pub(crate) use summary::{LeafShape, Summary, WATERMARK_MIN, run_load};
+pub(crate) use summary::{LeafShape, Summary, WATERMARK_MIN, is_garbage_due, run_load};
 pub(crate) use totals::{EndOfData, NodeTotals};
 
 use crate::TreeOptions;

@@ -47,6 +47,8 @@ pub struct Tree {
     pub(crate) passed_keys: AtomicU64,
     /// The settled watermark (see [`Tree::note_settled`]).
     pub(crate) settled_below: AtomicU64,
+    /// The number of flushed memtables from which on a key of [`InstallState::hidden`] is tried.
+    pub(crate) hidden_from: AtomicU64,
     /// A key near which cursors have passed many such keys.
     pub(crate) slow_read: Mutex<Option<Key>>,
     pub(crate) account: Arc<TreeAccount>,
@@ -217,6 +219,7 @@ impl Tree {
             generation: AtomicU64::new(0),
             passed_keys: AtomicU64::new(0),
             settled_below: AtomicU64::new(WATERMARK_MIN.0),
+            hidden_from: AtomicU64::new(u64::MAX),
             slow_read: Mutex::new(None),
             account,
             freeing: RwLock::new(()),

@@ -190,6 +190,78 @@ fn entries_that_a_snapshot_needed_are_dropped_when_it_has_ended() {
     subject.tree.verify(&mut |_| true).unwrap();
 }
 
+/// Rows that are inserted and deleted under an old snapshot are dropped, although the snapshot
+/// remains open. Then nothing more is written.
+#[test]
+fn a_queue_under_an_endless_snapshot_neither_grows_nor_is_merged_again_and_again() {
+    const QUEUED: u64 = 6000;
+    let subject = subject();
+    let old = Snapshots(vec![CommitSequence(1), CommitSequence(1 << 40)]);
+    for row in 0..QUEUED {
+        write(&subject, 1, Operation::Put, &key(row, 0));
+    }
+    flush(&subject, &newest());
+    let before = subject.tree.statistics();
+    for row in 0..20 * QUEUED {
+        write(&subject, 2, Operation::Put, &key(QUEUED + row, 0));
+        write(&subject, 3, Operation::Delete, &key(row, 0));
+        if row % 1000 == 999 {
+            flush(&subject, &old);
+            // The queue, the rows of the snapshot and their deletes, and deletes that are not
+            // merged yet.
+            let entries = subject.tree.statistics().entries;
+            assert!(entries <= 6 * QUEUED, "{entries}");
+        }
+    }
+    let written = written_since(&subject, &before);
+    println!("{written:.1} bytes written per byte");
+    assert!(written < 3.0, "{written:.1}");
+    for _ in 0..10 {
+        let before = subject.tree.statistics();
+        subject.tree.note_settled(WriteId(2));
+        subject.tree.settle(&old).unwrap();
+        let after = subject.tree.statistics();
+        assert!(!subject.tree.backlog().has_work() || after.deletes > 0);
+        if after.raw_bytes_written == before.raw_bytes_written {
+            assert_eq!(after.deletes, QUEUED);
+            subject.tree.verify(&mut |_| true).unwrap();
+            return;
+        }
+    }
+    panic!("something is merged again and again");
+}
+
+/// While a snapshot is between the rows and their deletes, a job that could drop them does nothing.
+/// It is tried again after each flush.
+#[test]
+fn deletes_are_tried_again_when_the_snapshot_before_them_has_ended() {
+    let subject = subject();
+    let between = Snapshots([1, 2, 1 << 40].map(CommitSequence).to_vec());
+    let old = Snapshots([1, 1 << 40].map(CommitSequence).to_vec());
+    for row in 0..4000 {
+        write(&subject, 2, Operation::Put, &key(row, 0));
+    }
+    flush(&subject, &between);
+    let before = subject.tree.statistics();
+    for row in 0..2000 {
+        write(&subject, 3, Operation::Delete, &key(row, 0));
+    }
+    flush(&subject, &between);
+    let retained = subject.tree.statistics();
+    assert_eq!((retained.entries, retained.deletes), (6000, 2000));
+    assert_eq!(retained.leaf_merges, before.leaf_merges);
+    // The flush of the memtable.
+    assert_eq!(retained.entries_merged, before.entries_merged + 2000);
+    assert!(subject.tree.next_job().unwrap().is_none());
+    for row in 4000..4010 {
+        write(&subject, 4, Operation::Put, &key(row, 0));
+        flush(&subject, &old);
+    }
+    let after = subject.tree.statistics();
+    assert_eq!((after.entries, after.deletes), (2010, 0));
+    assert!(subject.tree.next_job().unwrap().is_none());
+}
+
 /// Idle compaction after every few writes would rewrite all leaves again and again.
 #[test]
 fn jobs_that_are_not_due_write_a_bounded_multiple_of_the_flushed_bytes() {

@@ -2,6 +2,7 @@
 
 use super::context::{JobContext, Target};
 use super::divide::{divide_at, divide_at_gaps};
+use super::hidden::may_drop;
 use super::output::Written;
 use super::partition::Part;
 use super::separate::unreferenced_values;
@@ -12,6 +13,7 @@ use crate::node::{
     Child, ChildId, Depth, EditBase, EditStop, Edited, Editor, Key, Node, RunHandle, RunId, RunRef,
 };
 use crate::version::{MemtableSlot, TreeVersion};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -133,7 +135,7 @@ impl JobContext<'_> {
             self.claim.release(install);
             return Ok(false);
         }
-        let edited = self.edit(install, version, outcome)?;
+        let (edited, hidden) = self.edit(install, version, outcome)?;
         self.claim.release(install);
         let mut freed = freed_addresses(&edited.freed, &released.addresses);
         let relocated = outcome.relocated.iter().flat_map(|(_, runs)| runs);
@@ -157,17 +159,19 @@ impl JobContext<'_> {
             slot.memtable.enter(Phase::Retired);
             new.flushed += 1;
         }
+        tree.add_hidden(&mut install.hidden, &hidden, new.flushed);
         install.changed = true;
         tree.publish_version(new);
         Ok(true)
     }
 
+    /// Also returns keys near which deletes may be dropped under an old snapshot.
     fn edit(
         &self,
         install: &mut InstallState,
         version: &TreeVersion,
         outcome: &JobOutcome,
-    ) -> Result<Edited, EditStop> {
+    ) -> Result<(Edited, Vec<Key>), EditStop> {
         let base = EditBase {
             options: &self.options,
             shared: &install.shared,
@@ -183,8 +187,9 @@ impl JobContext<'_> {
             replace(&mut editor, target, runs)?;
         }
         // Each part is placed in front of the existing runs, so the oldest must be placed first.
+        let hidden = RefCell::default();
         for part in outcome.parts.iter().rev() {
-            place(&mut editor, part, outcome.parent)?;
+            place(&mut editor, part, outcome.parent, &hidden)?;
         }
         editor.release_own();
         if let Some(target) = &outcome.consumed
@@ -196,7 +201,7 @@ impl JobContext<'_> {
                 divide_at_gaps(editor, Arc::clone(child), range)
             })?;
         }
-        editor.finish()
+        Ok((editor.finish()?, hidden.into_inner()))
     }
 }
 
@@ -252,7 +257,13 @@ fn replace(
     }
 }
 
-fn place(editor: &mut Editor<'_>, part: &Part, parent: ChildId) -> Result<(), EditStop> {
+/// Adds the start of the run to `hidden` for each child that then may have enough deletes.
+fn place(
+    editor: &mut Editor<'_>,
+    part: &Part,
+    parent: ChildId,
+    hidden: &RefCell<Vec<Key>>,
+) -> Result<(), EditStop> {
     match part.level {
         MergeLevel::Bottom => editor.add_run(&part.run, Depth::Leaf, &divide_at_gaps),
         MergeLevel::Upper => {
@@ -261,7 +272,12 @@ fn place(editor: &mut Editor<'_>, part: &Part, parent: ChildId) -> Result<(), Ed
             } else {
                 Depth::Below(parent)
             };
-            editor.add_run(&part.run, depth, &|_, child, range| {
+            editor.add_run(&part.run, depth, &|editor, child, range| {
+                if let Some(run) = child.runs.first()
+                    && may_drop(&child, editor.options())
+                {
+                    hidden.borrow_mut().push(run.lower().into());
+                }
                 vec![(range.lower.clone(), child)]
             })
         }

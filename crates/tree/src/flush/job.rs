@@ -2,11 +2,12 @@
 
 use super::claim::Claim;
 use super::context::{JobContext, Target};
+use super::hidden::can_drop;
 use super::inputs::is_aborted;
 use super::install::JobOutcome;
 use super::report::{FlushReport, JobKind};
 use super::{child, leaf, memtable, relocate};
-use crate::node::{Node, RunRef};
+use crate::node::{Key, Node, RunRef};
 use crate::tree::Tree;
 use crate::version::{MemtableSlot, TreeVersion};
 use std::sync::Arc;
@@ -49,6 +50,9 @@ pub struct FlushJob {
     version: Arc<TreeVersion>,
     work: Work,
     is_optional: bool,
+    /// The key for which deletes under an old snapshot are moved down or dropped, if this is the
+    /// only purpose of the job.
+    hidden: Option<Key>,
 }
 
 impl FlushJob {
@@ -58,7 +62,14 @@ impl FlushJob {
             version,
             work,
             is_optional: false,
+            hidden: None,
         }
+    }
+
+    /// Restricts the job to moving down and dropping deletes, if no snapshot needs them.
+    pub(super) fn for_hidden(mut self, key: Key) -> Self {
+        self.hidden = Some(key);
+        self
     }
 
     /// Marks a job that is not due, so that what such jobs write is bounded (see
@@ -88,6 +99,12 @@ impl FlushJob {
     /// released.
     pub fn run(self, horizon: &dyn Horizon) -> StorageResult<FlushReport> {
         let tree = &self.claim.tree;
+        if let (Some(key), Work::Child(target, _) | Work::Leaf(target)) = (&self.hidden, &self.work)
+            && !can_drop(target, horizon)
+        {
+            tree.retry_hidden(key);
+            return Ok(FlushReport::default());
+        }
         let run = JobContext {
             tree,
             version: &self.version,
@@ -103,7 +120,11 @@ impl FlushJob {
             (None, Work::Leaf(target)) => leaf::merge(&run, target),
             (None, Work::Mark(target)) => mark(&run, target),
             (None, Work::Relocate(target, limit)) => relocate::run(&run, target, *limit),
-        }?;
+        };
+        if let (Err(_), Some(key)) = (&report, &self.hidden) {
+            tree.retry_hidden(key);
+        }
+        let report = report?;
         tree.counters.count(self.kind(), &report);
         if self.is_optional {
             tree.counters.count_optional(&report);

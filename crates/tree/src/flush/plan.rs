@@ -12,7 +12,8 @@ use super::tier::cheapest_runs;
 use crate::TreeOptions;
 use crate::install_state::InstallState;
 use crate::node::{
-    Child, ChildId, KeyRange, LeafShape, Node, RUN_LOAD_MAX, RunForm, RunRef, run_load,
+    Child, ChildId, KeyRange, LeafShape, Node, RUN_LOAD_MAX, RunForm, RunRef, WATERMARK_MIN,
+    run_load,
 };
 use crate::tree::Tree;
 use crate::version::TreeVersion;
@@ -48,7 +49,8 @@ pub struct TreeBacklog {
     /// due, still add runs.
     pub run_load: f64,
     /// The settled watermark from which on a job is due because of garbage (see
-    /// [`Tree::note_settled`]). Writers do not wait for such jobs, so they are not in `due_bytes`.
+    /// [`Tree::note_settled`]), or because deletes may be dropped under an old snapshot, which is due
+    /// at any watermark. Writers do not wait for such jobs, so they are not in `due_bytes`.
     pub garbage_due_at: Option<WriteId>,
 }
 
@@ -66,7 +68,8 @@ type Finder<'a> = &'a dyn Fn(&Node, &HashSet<ChildId>, &Search) -> Found<Candida
 impl Tree {
     /// Claims the most urgent work that is due: the oldest frozen memtable, otherwise a child.
     /// While a child of the root has twice as many runs as make it due, due children come first.
-    /// Children that are due only because of garbage come last.
+    /// Children that are due only because of garbage come last, then those with deletes that may be
+    /// dropped under an old snapshot.
     /// Jobs that are claimed at the same time work on disjoint parts of the tree and may run in
     /// parallel.
     ///
@@ -102,9 +105,22 @@ impl Tree {
             if is_crowded && let Some(job) = self.memtable_job(install, version) {
                 return Ok(Some(job));
             }
-            match due.find_garbage(&install.claimed)? {
-                Some(candidate) => self.claim_child(install, version, search, candidate),
-                None => Ok(None),
+            if let Some(candidate) = due.find_garbage(&install.claimed)? {
+                return self.claim_child(install, version, search, candidate);
+            }
+            let InstallState {
+                hidden, claimed, ..
+            } = &mut *install;
+            let Some((key, candidate)) = self.find_hidden(hidden, claimed, version, search)? else {
+                return Ok(None);
+            };
+            match self.claim_child(install, version, search, candidate) {
+                Ok(Some(job)) => Ok(Some(job.for_hidden(key))),
+                failed => {
+                    let from = version.flushed + u64::from(failed.is_ok());
+                    self.add_hidden(&mut install.hidden, &[key], from);
+                    failed
+                }
             }
         })
     }
@@ -307,7 +323,10 @@ impl Tree {
             merge_bytes: summary.merge_bytes,
             child_runs: summary.child_runs(),
             run_load: summary.run_load(&options),
-            garbage_due_at: summary.garbage_due_at,
+            garbage_due_at: match self.has_hidden(&version) {
+                true => Some(WATERMARK_MIN),
+                false => summary.garbage_due_at,
+            },
         };
         if version.awaits_base {
             backlog.garbage_due_at = None;

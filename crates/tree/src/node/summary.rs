@@ -191,6 +191,16 @@ pub(crate) fn garbage_due_at(
     due_at.map(|(watermark, _)| *watermark)
 }
 
+/// Whether a job would be due if this number of the entries on and below a child were garbage that can
+/// be dropped.
+pub(crate) fn is_garbage_due(garbage: u64, total: &Summary, options: &TreeOptions) -> bool {
+    let contents = Contents {
+        entries: total.entries,
+        separate_bytes: total.separate_bytes,
+    };
+    contents.is_due(garbage, options)
+}
+
 /// Number of upper runs.
 pub(crate) fn upper_runs(runs: &[RunRef]) -> u64 {
     let is_upper = |run: &&RunRef| run.handle.form == RunForm::Upper;

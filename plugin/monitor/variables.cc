@@ -27,6 +27,7 @@ uint fsync_log_period;
 uint background_threads;
 uint checkpoint_period;
 uint io_capacity;
+my_bool directio;
 uint open_files;
 ulonglong max_lock_memory;
 
@@ -116,6 +117,11 @@ static MYSQL_SYSVAR_UINT(background_threads, background_threads, PLUGIN_VAR_RQCM
 static MYSQL_SYSVAR_UINT(checkpoint_period, checkpoint_period, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                          "Seconds between rounds of checkpoints", nullptr, nullptr, 60, 1, 86400, 0);
 
+static MYSQL_SYSVAR_BOOL(directio, directio, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+                         "Index files bypass the cache of the operating system (O_DIRECT), if the file system allows "
+                         "it. The log does not",
+                         nullptr, nullptr, false);
+
 static MYSQL_SYSVAR_UINT(
     io_capacity, io_capacity, PLUGIN_VAR_RQCMDARG,
     "MiB per second that flushes, merges and other background jobs may read and write. Jobs that writers wait for are "
@@ -170,7 +176,7 @@ struct st_mysql_sys_var *system_variables[] = {MYSQL_SYSVAR(cache_size),        
                                                MYSQL_SYSVAR(open_files),         MYSQL_SYSVAR(refuse_stale_writes),
                                                MYSQL_SYSVAR(max_lock_memory),    MYSQL_SYSVAR(last_lock_timeout),
                                                MYSQL_SYSVAR(fsync_log_period),   MYSQL_SYSVAR(io_capacity),
-                                               nullptr};
+                                               MYSQL_SYSVAR(directio),           nullptr};
 
 ha_create_table_option table_options[] = {HA_TOPTION_SYSVAR("COMPRESSION", compression, row_format),
                                           HA_TOPTION_SYSVAR("PAGE_SIZE", page_bytes, page_size), HA_TOPTION_END};
@@ -209,6 +215,7 @@ void fill_options(teak_engine_options *options) {
   open_files = static_cast<uint>(std::min<ulong>(wanted, UINT_MAX32));
   options->open_files = open_files;
   options->lock_bytes_max = max_lock_memory;
+  options->direct_io = directio;
   options->io_bytes_per_second = io_bytes_per_second(io_capacity);
 }
 

@@ -140,6 +140,10 @@ impl BlockFile {
         Self { shared }
     }
 
+    pub(crate) fn shared(&self) -> &SharedFile {
+        &self.shared
+    }
+
     /// The id of the file.
     #[must_use]
     pub fn file_id(&self) -> FileId {

@@ -14,6 +14,8 @@ use teak_disk::DiskFile;
 #[derive(Debug)]
 pub(crate) struct SharedFile {
     pub file: Arc<dyn DiskFile>,
+    /// See [`DiskFile::is_direct`].
+    pub is_direct: bool,
     pub id: FileId,
     pub counters: Arc<BlockFileCounters>,
     /// Length of the file, in bytes; an upper bound during a write and after a failed one.
@@ -57,6 +59,7 @@ impl SharedFile {
         state: FileState,
     ) -> Arc<Self> {
         Arc::new(Self {
+            is_direct: file.is_direct(),
             file,
             id,
             counters: Arc::default(),

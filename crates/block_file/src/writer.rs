@@ -23,6 +23,8 @@ use teak_disk::pay_for_io;
 
 /// Minimum size of a write to disk, except the last write of an extent.
 const WRITE_BYTES: usize = 256 * 1024;
+/// Such a write ends at a multiple of this size, so that no sector is written twice.
+const SECTOR_BYTES: u64 = 4096;
 /// Maximum size of a reservation, unless a single block needs more.
 const EXTENT_BYTES: u64 = 1024 * 1024;
 
@@ -146,7 +148,10 @@ impl BlockWriter {
         self.buffer.resize(self.buffer.len() + padding, 0);
         self.fill(padded);
         if self.buffer.len() >= WRITE_BYTES {
-            self.write_out(self.buffer.len())
+            // The rest of the last sector is written together with the next blocks.
+            let placed = self.buffer.len();
+            let in_last_sector = usize::try_from(self.reserved_extent.offset % SECTOR_BYTES);
+            self.write_out(placed, placed - in_last_sector.unwrap_or(0))
                 .inspect_err(|error| self.failure = Some(error.clone()))?;
             // The caller of a writer holds no lock.
             pay_for_io();
@@ -172,7 +177,7 @@ impl BlockWriter {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        self.write_out(self.buffer.len())?;
+        self.write_out(self.buffer.len(), self.buffer.len())?;
         let counters = &self.file.counters;
         counters
             .blocks_written
@@ -209,7 +214,7 @@ impl BlockWriter {
             self.reserved_extent.bytes += more.bytes;
             return Ok(true);
         }
-        self.write_out(start)?;
+        self.write_out(start, start)?;
         self.free_reserved();
         match self.file.allocate(padded, wanted, self.limit) {
             Some(extent) => self.reserved_extent = extent,
@@ -233,15 +238,15 @@ impl BlockWriter {
         self.blocks_written += 1;
     }
 
-    /// Writes the first `length` bytes of the buffer, which end where the
+    /// Writes the first `length` bytes of the buffer. Its first `placed` bytes end where the
     /// reserved extent starts.
-    fn write_out(&mut self, length: usize) -> StorageResult<()> {
+    fn write_out(&mut self, placed: usize, length: usize) -> StorageResult<()> {
         if length == 0 {
             return Ok(());
         }
-        let (placed, _) = self.buffer.split_at(length);
-        let offset = self.reserved_extent.offset - length as u64;
-        self.file.write(placed, offset)?;
+        let (written, _) = self.buffer.split_at(length);
+        let offset = self.reserved_extent.offset - placed as u64;
+        self.file.write(written, offset)?;
         self.buffer.drain(..length);
         Ok(())
     }

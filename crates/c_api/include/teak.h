@@ -267,6 +267,9 @@ typedef struct teak_engine_options {
   // Limit of the bytes per second that background jobs read and write. Jobs that writers wait for
   // are not limited. TEAK_NO_LIMIT: no limit. Default: 256 MiB.
   uint64_t io_bytes_per_second;
+  // true: index files bypass the cache of the operating system, if the file system allows it;
+  // otherwise a message reports that they do not. Default: false.
+  bool direct_io;
 } teak_engine_options;
 
 // Opens the engine of a data directory. An empty directory becomes a new database; after a crash,

@@ -4,9 +4,8 @@ use crate::boundary::{boundary, read_versioned, reference};
 use crate::handles::teak_engine;
 use crate::options::{io_bytes_per_second, log_sync_period, options_of, teak_engine_options};
 use crate::status::teak_status;
-use ::teak_engine::Engine;
+use ::teak_engine::{Engine, FileIo, file_system};
 use std::sync::Arc;
-use teak_disk::RealDisk;
 
 /// Opens the engine of a data directory. An empty directory becomes a new database; after a crash,
 /// all durable commits are recovered first. TEAK_IN_USE when another engine has the directory open.
@@ -21,8 +20,12 @@ pub unsafe extern "C" fn teak_engine_open(
         let given = unsafe { read_versioned(options, "options") }?;
         // SAFETY: as above.
         let options = unsafe { options_of(&given) }?;
+        let io = match given.direct_io {
+            true => FileIo::Direct,
+            false => FileIo::Buffered,
+        };
         engine.set_handle(teak_engine {
-            engine: Engine::open(Arc::new(RealDisk), options)?,
+            engine: Engine::open(file_system(&options, io), options)?,
         });
         Ok(())
     })

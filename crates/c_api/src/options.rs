@@ -86,6 +86,9 @@ pub struct teak_engine_options {
     /// Limit of the bytes per second that background jobs read and write. Jobs that writers wait for
     /// are not limited. TEAK_NO_LIMIT: no limit. Default: 256 MiB.
     pub io_bytes_per_second: u64,
+    /// true: index files bypass the cache of the operating system, if the file system allows it;
+    /// otherwise a message reports that they do not. Default: false.
+    pub direct_io: bool,
 }
 
 // SAFETY: `repr(C)`; numbers, nullable pointers and a bool.

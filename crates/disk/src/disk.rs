@@ -134,6 +134,12 @@ pub trait DiskFile: Send + Sync + Debug {
 
     /// The path that the file was opened with.
     fn path(&self) -> &Path;
+
+    /// Whether the file bypasses the cache of the operating system, which then does not read ahead
+    /// either.
+    fn is_direct(&self) -> bool {
+        false
+    }
 }
 
 /// A file whose sync does nothing.
@@ -167,5 +173,9 @@ impl DiskFile for TemporaryFile {
 
     fn path(&self) -> &Path {
         self.0.path()
+    }
+
+    fn is_direct(&self) -> bool {
+        self.0.is_direct()
     }
 }

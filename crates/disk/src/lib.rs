@@ -2,6 +2,7 @@
 //! operating system. All crates above use a [`Disk`], so that tests can replace
 //! it, for example by a disk with planned faults (`crates/testing`).
 
+mod direct;
 mod disk;
 mod io_pacer;
 mod limited;
@@ -12,6 +13,7 @@ mod real;
 mod system;
 mod temporary;
 
+pub use direct::DirectDisk;
 pub use disk::{Disk, DiskFile};
 pub use io_pacer::{IoCounts, IoHurry, IoJob, IoPacer, IoPurpose, IoScope, IoUrgency, pay_for_io};
 pub use limited::LimitedDisk;

@@ -57,6 +57,7 @@ struct LimitedFile {
     opened_as: PathBuf,
     handle: RwLock<Handle>,
     is_temporary: bool,
+    is_direct: bool,
     used: AtomicBool,
     /// Whether there may be unsynced writes; always false for a temporary file.
     unsynced: AtomicBool,
@@ -188,6 +189,7 @@ impl Files {
         is_temporary: bool,
     ) -> Arc<dyn DiskFile> {
         self.open.fetch_add(1, Ordering::AcqRel);
+        let is_direct = file.is_direct();
         let added = Arc::new_cyclic(|me| LimitedFile {
             files: Arc::clone(self),
             me: Weak::clone(me),
@@ -199,6 +201,7 @@ impl Files {
                 held: 0,
             }),
             is_temporary,
+            is_direct,
             used: AtomicBool::new(true),
             // True, because the creation of the file, or writes through another handle, may not be
             // durable.
@@ -466,6 +469,10 @@ impl DiskFile for LimitedFile {
 
     fn path(&self) -> &Path {
         &self.opened_as
+    }
+
+    fn is_direct(&self) -> bool {
+        self.is_direct
     }
 }
 

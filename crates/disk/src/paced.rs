@@ -111,4 +111,8 @@ impl DiskFile for PacedFile {
     fn path(&self) -> &Path {
         self.file.path()
     }
+
+    fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
 }

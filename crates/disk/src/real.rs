@@ -5,7 +5,7 @@ use crate::locks::DiskLock;
 use crate::system;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
@@ -15,9 +15,35 @@ use teak_base::{StorageError, StorageResult};
 pub struct RealDisk;
 
 #[derive(Debug)]
-struct RealFile {
-    file: File,
-    path: PathBuf,
+pub(crate) struct RealFile {
+    pub(crate) file: File,
+    pub(crate) path: PathBuf,
+}
+
+impl RealFile {
+    /// Creates a file and opens it with flags of the operating system.
+    pub(crate) fn create(path: &Path, flags: i32) -> StorageResult<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        let file = wrap("create", path, options.custom_flags(flags).open(path))?;
+        let path = path.to_path_buf();
+        Ok(Self { file, path })
+    }
+
+    /// Opens an existing file.
+    pub(crate) fn open(path: &Path, flags: i32) -> StorageResult<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let file = wrap("open", path, options.custom_flags(flags).open(path))?;
+        let path = path.to_path_buf();
+        Ok(Self { file, path })
+    }
+
+    /// The error of a read that reaches beyond the end of the file.
+    pub(crate) fn short(&self, offset: u64) -> StorageError {
+        let reason = "the block extends past the end of the file";
+        StorageError::corrupt(&self.path, offset, reason)
+    }
 }
 
 fn wrap<T>(operation: &'static str, path: &Path, result: io::Result<T>) -> StorageResult<T> {
@@ -26,28 +52,11 @@ fn wrap<T>(operation: &'static str, path: &Path, result: io::Result<T>) -> Stora
 
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
-        let opened = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(path);
-        let file = wrap("create", path, opened)?;
-        Ok(Arc::new(RealFile {
-            file,
-            path: path.to_path_buf(),
-        }))
+        Ok(Arc::new(RealFile::create(path, 0)?))
     }
 
     fn open(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
-        let file = wrap(
-            "open",
-            path,
-            OpenOptions::new().read(true).write(true).open(path),
-        )?;
-        Ok(Arc::new(RealFile {
-            file,
-            path: path.to_path_buf(),
-        }))
+        Ok(Arc::new(RealFile::open(path, 0)?))
     }
 
     fn remove(&self, path: &Path) -> StorageResult<()> {
@@ -100,13 +109,7 @@ impl Disk for RealDisk {
 
 impl DiskFile for RealFile {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {
-        let short = || {
-            StorageError::corrupt(
-                &self.path,
-                offset,
-                "the block extends past the end of the file",
-            )
-        };
+        let short = || self.short(offset);
         // The operating system rejects larger offsets as invalid arguments.
         let end = offset.checked_add(buffer.len() as u64);
         if end.is_none_or(|end| i64::try_from(end).is_err()) {

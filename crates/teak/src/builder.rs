@@ -5,8 +5,8 @@ use crate::error::Result;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use teak_disk::{Disk, MemoryDisk, RealDisk};
-use teak_engine::{Engine, EngineOptions, Level};
+use teak_disk::{Disk, MemoryDisk};
+use teak_engine::{Engine, EngineOptions, FileIo, Level, file_system};
 
 /// When a commit is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,14 +51,17 @@ pub enum LogLevel {
 #[must_use]
 pub struct Builder {
     options: EngineOptions,
-    disk: Arc<dyn Disk>,
+    /// `None`: the file system.
+    disk: Option<Arc<dyn Disk>>,
+    io: FileIo,
 }
 
 impl Builder {
     fn new(path: PathBuf) -> Self {
         Self {
             options: EngineOptions::new(path),
-            disk: Arc::new(RealDisk),
+            disk: None,
+            io: FileIo::Buffered,
         }
     }
 
@@ -142,9 +145,21 @@ impl Builder {
         self
     }
 
+    /// Whether index files bypass the cache of the operating system (`O_DIRECT`); no by default. If
+    /// the file system does not allow this, a message reports it. Has no effect with
+    /// [`Builder::disk`].
+    pub fn direct_io(mut self, direct: bool) -> Self {
+        self.io = if direct {
+            FileIo::Direct
+        } else {
+            FileIo::Buffered
+        };
+        self
+    }
+
     /// The disk that stores the files; the file system by default. See [`crate::disk`].
     pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
-        self.disk = disk;
+        self.disk = Some(disk);
         self
     }
 
@@ -158,7 +173,10 @@ impl Builder {
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when the memory budget is too
     /// small; errors of the disk.
     pub fn open(self) -> Result<Database> {
-        Ok(Database::new(Engine::open(self.disk, self.options)?))
+        let disk = self
+            .disk
+            .unwrap_or_else(|| file_system(&self.options, self.io));
+        Ok(Database::new(Engine::open(disk, self.options)?))
     }
 }
 

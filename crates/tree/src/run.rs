@@ -39,7 +39,7 @@ use index_block::INDEX_BLOCK_LAYOUT;
 use index_block::PageRecord;
 use std::sync::Arc;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
-use teak_block_file::{BlockAddress, BlockFile, BlockKind};
+use teak_block_file::{BlockAddress, BlockFile, BlockKind, ReadAhead};
 use teak_disk::pay_for_io;
 
 /// An open run. Opening does no I/O; index blocks and pages are read through the cache.
@@ -274,7 +274,8 @@ impl Run {
         block: &IndexBlock,
         number: PageNumber,
     ) -> StorageResult<Arc<Page>> {
-        self.read_page(block, number, record_of(block, number))
+        let mut ahead = ReadAhead::default();
+        self.read_page(block, number, record_of(block, number), &mut ahead)
     }
 
     /// Returns an index block of the run, which must exist.
@@ -352,12 +353,23 @@ impl Run {
         number: PageNumber,
         pattern: ReadPattern,
     ) -> StorageResult<Arc<Page>> {
+        self.page_ahead(block, number, pattern, &mut ReadAhead::default())
+    }
+
+    /// As [`Run::page`], for a reader that may be sequential.
+    pub(crate) fn page_ahead(
+        &self,
+        block: &IndexBlock,
+        number: PageNumber,
+        pattern: ReadPattern,
+        ahead: &mut ReadAhead,
+    ) -> StorageResult<Arc<Page>> {
         let record = record_of(block, number);
         let (file, offset) = (self.file.file_id(), record.address.offset);
         let found = match pattern {
             ReadPattern::Sequential => self.cache.get(file, offset),
             ReadPattern::Random => {
-                let load = || Ok(Cached::Page(self.read_page(block, number, record)?));
+                let load = || Ok(Cached::Page(self.read_page(block, number, record, ahead)?));
                 let priority = Priority::Normal;
                 Some(self.cache.get_or_load(file, offset, priority, load)?)
             }
@@ -366,7 +378,7 @@ impl Run {
             Some(Cached::Page(page)) => Ok(page),
             // As for index blocks.
             _ => {
-                let page = self.read_page(block, number, record);
+                let page = self.read_page(block, number, record, ahead);
                 // No place in the cache is claimed for the page.
                 pay_for_io();
                 page
@@ -389,10 +401,13 @@ impl Run {
         block: &IndexBlock,
         number: PageNumber,
         record: &PageRecord,
+        ahead: &mut ReadAhead,
     ) -> StorageResult<Arc<Page>> {
         let address = record.address;
         count_read();
-        let stored = self.file.read_block(address, BlockKind::Page)?;
+        let stored = self
+            .file
+            .read_block_ahead(ahead, address, BlockKind::Page)?;
         if stored.description.layout != PAGE_LAYOUT_ROW {
             return Err(self.corrupt(address, "the page is of an unknown layout"));
         }

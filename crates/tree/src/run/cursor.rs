@@ -7,6 +7,7 @@ use crate::key_search::key_order;
 use crate::{Page, StoredValue, VersionCursor};
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
+use teak_block_file::ReadAhead;
 
 /// A cursor over the entries of a run.
 #[derive(Debug)]
@@ -17,6 +18,7 @@ pub struct RunCursor {
     block: Option<(usize, Arc<IndexBlock>)>,
     /// The page read last and its number.
     page: Option<(PageNumber, Arc<Page>)>,
+    ahead: ReadAhead,
     entry: usize,
     valid: bool,
 }
@@ -30,6 +32,7 @@ impl Run {
             pattern,
             block: None,
             page: None,
+            ahead: ReadAhead::default(),
             entry: 0,
             valid: false,
         }
@@ -78,7 +81,9 @@ impl RunCursor {
             return Ok(Arc::clone(page));
         }
         let block = self.load_block(number.block, Priority::Normal)?;
-        let page = self.run.page(&block, number, self.pattern)?;
+        let page = self
+            .run
+            .page_ahead(&block, number, self.pattern, &mut self.ahead)?;
         self.page = Some((number, Arc::clone(&page)));
         Ok(page)
     }

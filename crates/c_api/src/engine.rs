@@ -5,7 +5,6 @@ use crate::handles::teak_engine;
 use crate::options::{io_bytes_per_second, log_sync_period, options_of, teak_engine_options};
 use crate::status::teak_status;
 use ::teak_engine::{Engine, FileIo, file_system};
-use std::sync::Arc;
 
 /// Opens the engine of a data directory. An empty directory becomes a new database; after a crash,
 /// all durable commits are recovered first. TEAK_IN_USE when another engine has the directory open.

@@ -95,6 +95,7 @@ fn options(directory: &str) -> teak_engine_options {
         lock_bytes_max: 0,
         wait_begins: None,
         io_bytes_per_second: 0,
+        direct_io: false,
     }
 }
 

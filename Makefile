@@ -194,8 +194,8 @@ spider: build ## Spider over two servers with Teak: shards, XA, kills (SEED=)
 compare: build ## compare STATEMENTS=100000 random statements with InnoDB (SEED=, WORLD=)
 	@python3 -m tests.sql.run --statements=$(STATEMENTS) $(if $(SEED),--seed=$(SEED)) $(if $(WORLD),--world=$(WORLD))
 
-soak: build ## mixed load for MINUTES=120 with kills: no bound may be crossed (STALL= maximum ms of a statement, SEED=)
-	@python3 -m tests.soak.run --minutes=$(or $(MINUTES),120) $(if $(STALL),--stall=$(STALL)) $(if $(SEED),--seed=$(SEED))
+soak: build ## mixed load for MINUTES=120 with kills: no bound may be crossed (STALL= maximum ms of a statement, PAUSE= ms between steps of a session, SEED=)
+	@python3 -m tests.soak.run --minutes=$(or $(MINUTES),120) $(if $(STALL),--stall=$(STALL)) $(if $(PAUSE),--pause=$(PAUSE)) $(if $(SEED),--seed=$(SEED))
 
 simulate: ## run the crash simulator on SEEDS=1000 seeds (FIRST=)
 	@cargo run --quiet --release -p teak-simulator -- --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))

@@ -56,11 +56,12 @@ class Soak:
 
     def sessions(self):
         options = self.options
-        found = [(sessions.Writer, f"writer-{n}", {}) for n in range(options.writers)]
-        found += [(sessions.Reader, f"reader-{n}", {}) for n in range(options.readers)]
+        pause = {"pause": options.pause / 1000}
+        found = [(sessions.Writer, f"writer-{n}", pause) for n in range(options.writers)]
+        found += [(sessions.Reader, f"reader-{n}", pause) for n in range(options.readers)]
         found += [(sessions.Trickler, f"trickler-{n}", {"tables": options.tables}) for n in range(2 if options.tables else 0)]
         found += [(sessions.Probe, f"probe-{n}", {}) for n in range(2)]
-        found += [(sessions.Teller, f"teller-{n}", {}) for n in range(2)]
+        found += [(sessions.Teller, f"teller-{n}", pause) for n in range(2)]
         return found + [(sessions.Dump, "dump", {}), (sessions.IdleSnapshot, "idle snapshot", {}), (sessions.IdleHandler, "idle handler", {}),
                         (sessions.KeyBuilder, "key builder", {}), (sessions.Killer, "killer", {})]
 
@@ -224,6 +225,8 @@ def main():
     parser.add_argument("--kill-minutes", type=float, default=4, help="mean time between two kills")
     parser.add_argument("--writers", type=int, default=4)
     parser.add_argument("--readers", type=int, default=2)
+    parser.add_argument("--pause", type=float, default=0, help="ms that writers, readers and tellers wait after each step: without pauses the "
+                        "sessions and the server need all processors, and the latencies contain the waits for them")
     parser.add_argument("--tables", type=int, default=2000, help="tables with few writes")
     parser.add_argument("--cache", default="64M")
     parser.add_argument("--baseline", type=float, default=5, help="seconds of load on BLACKHOLE before the memory of the server alone is read")

@@ -29,9 +29,10 @@ EXPECTED = {1205, 1213, 1020, 1317, 1412, 1061, 1091}
 class Session:
     """What all sessions share: a connection that is opened again, and a meter."""
 
-    def __init__(self, socket, queue, name, seed):
+    def __init__(self, socket, queue, name, seed, pause=0.0):
         from tests.harness.connection import Connection
         self.open = lambda: Connection(socket, DATABASE)
+        self.pause = pause
         self.queue, self.name = queue, name
         self.meter = Meter(queue, name)
         self.random = random.Random(f"{seed}-{name}")
@@ -47,6 +48,7 @@ class Session:
                     self.connection = self.open()
                     self.begin()
                 self.step()
+                time.sleep(self.pause)
             except SqlError as error:
                 if error.lost:
                     self.connection = None

@@ -20,9 +20,12 @@ use crate::memory::Charge;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
-const CHUNK_BYTES_FIRST: usize = 8 * 1024;
+/// Enough for a root and a few rows: thousands of tables may have a few rows each in memory.
+const CHUNK_BYTES_FIRST: usize = 2 * 1024;
+/// Minimum size of the other chunks.
+const CHUNK_BYTES_MIN: usize = 8 * 1024;
 /// A new chunk has at most the arena's memory divided by this number, but at least
-/// [`CHUNK_BYTES_FIRST`].
+/// [`CHUNK_BYTES_MIN`].
 const CHUNK_SHARE: u64 = 4;
 const LARGE_BYTES: usize = 64 * 1024;
 /// The charge is raised in steps of this size.
@@ -173,8 +176,12 @@ impl Arena {
         let chunk = match share >= HUGE_CHUNK_BYTES {
             true => self.huge_chunk(),
             false => {
+                let min = match full.is_null() {
+                    true => CHUNK_BYTES_FIRST,
+                    false => CHUNK_BYTES_MIN,
+                };
                 let capacity = (share + 1).next_power_of_two() / 2;
-                Self::new_chunk(capacity.max(CHUNK_BYTES_FIRST).max(2 * bytes), 0)
+                Self::new_chunk(capacity.max(min).max(2 * bytes), 0)
             }
         };
         chunks.push(chunk);
@@ -291,6 +298,18 @@ mod tests {
         assert!((8 << 20..=16 << 20).contains(&spare), "{spare}");
         memory.release_spare();
         assert_eq!(memory.spare_bytes(), 0);
+    }
+
+    #[test]
+    fn an_arena_with_few_bytes_is_small() {
+        let memory: Arc<MemtableMemory> = Arc::default();
+        let account = TreeAccount::new(&memory, FileId(1));
+        let arena = Arena::new(Charge::new(&account));
+        arena.allocate(1000);
+        arena.allocate(1000);
+        assert_eq!(memory.used().active, 2048);
+        arena.allocate(800);
+        assert_eq!(memory.used().active, 2048 + 4096);
     }
 
     #[test]

@@ -42,7 +42,7 @@ PLUGIN_OBJECTS := $(PLUGIN_SOURCES:plugin/%.cc=$(OBJECTS)/%.o)
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-resident bench-memory bench-tpch bench-costs sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-resident bench-memory bench-rivals bench-tpch bench-costs sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## list these commands; VARIABLE=value is a default, BEFORE= another build of the plugin to compare with
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -135,6 +135,12 @@ bench-memory: build ## tables of 5 times the memory, against InnoDB and RocksDB;
 	@python3 -m bench.memory $(if $(MEMORY),--memory=$(MEMORY)) $(if $(CACHE),--cache=$(CACHE)) $(if $(ROWS),--rows=$(ROWS)) \
 		$(if $(REPEAT),--repeat=$(REPEAT)) $(if $(filter-out 0,$(SLOW)),--slow) $(if $(ENGINES),--engines=$(ENGINES)) \
 		$(if $(WORKLOADS),--workloads=$(WORKLOADS)) $(if $(BEFORE),--before=$(BEFORE))
+
+bench-rivals: ## Teak's engine against RocksDB, LMDB, redb and fjall (ROWS=2000000 CACHE=256M MEMORY=512M REPEAT=1 ENGINES= WORKLOADS=)
+	@scripts/setup_rivals.sh
+	@cargo build --quiet --locked --release --manifest-path bench/rivals/Cargo.toml --target-dir $(BUILD)/target-rivals
+	@python3 -m bench.rivals.run $(if $(ROWS),--rows=$(ROWS)) $(if $(CACHE),--cache=$(CACHE)) $(if $(MEMORY),--memory=$(MEMORY)) \
+		$(if $(REPEAT),--repeat=$(REPEAT)) $(if $(ENGINES),--engines=$(ENGINES)) $(if $(WORKLOADS),--workloads=$(WORKLOADS))
 
 bench-tpch: build ## TPC-H: loads, sizes, 22 queries cold and warm, against InnoDB (SCALE=0.3 REPEAT=3 ENGINES= QUERIES= BEFORE=)
 	@python3 -m bench.sql.tpch $(if $(SCALE),--scale=$(SCALE)) $(if $(REPEAT),--repeat=$(REPEAT)) $(if $(ENGINES),--engines=$(ENGINES)) \

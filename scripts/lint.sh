@@ -23,6 +23,7 @@ check() { # NAME COMMAND...
 
 cd "$ROOT"
 check "cargo fmt" cargo fmt --all --check
+check "cargo fmt of bench/rivals" cargo fmt --manifest-path bench/rivals/Cargo.toml --check
 check "clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
 check "rustdoc" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
 check "clang-format" bash -c 'git ls-files "plugin/*.cc" "plugin/*.h" "examples/c/*.c" | xargs clang-format --dry-run -Werror'

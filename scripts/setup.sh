@@ -8,6 +8,7 @@
 set -euo pipefail
 trap 'echo "error: setup stopped in line $LINENO of scripts/setup.sh" >&2' ERR
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+. "$ROOT/scripts/apt.sh"
 
 RUST_MINIMUM=1.88
 SERVER_PACKAGES=(mariadb-server mariadb-server-core mariadb-client mariadb-client-core mariadb-common mariadb-test
@@ -20,10 +21,6 @@ SOURCE=${MARIADB_SOURCE:-$BUILD/mariadb-source}
 mkdir -p "$BUILD"
 
 # ---- what is there ---------------------------------------------------------------------------------------------------
-
-installed_version() {
-    { dpkg-query -W -f '${db:Status-Abbrev} ${Version}\n' "$1" 2>/dev/null || true; } | awk '$1 == "ii" { print $2 }'
-}
 
 missing_tools() {
     local package
@@ -65,28 +62,6 @@ check_rust() {
 }
 
 # ---- apt -------------------------------------------------------------------------------------------------------------
-
-need_root() { # WHAT FOR
-    [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
-        fail "Packages must be installed ($1): run this as root, or install sudo."
-}
-
-as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
-
-# apt's output goes to a file, which is shown only if apt fails.
-apt_quietly() {
-    local log=$BUILD/apt.log
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q "$@" >"$log" 2>&1 ||
-        { tail -20 "$log" >&2; fail "apt-get $1 failed, its output is in build/apt.log."; }
-}
-
-LISTS_FRESH=
-refresh_lists() {
-    [ -z "$LISTS_FRESH" ] || return 0
-    say "refreshing the package lists"
-    apt_quietly update
-    LISTS_FRESH=yes
-}
 
 # Runs apt with the machine's sources as deb-src, and with all state under build/apt.
 private_apt() {

@@ -1,0 +1,5 @@
+//! Links RocksDB's shared library, which scripts/setup_rivals.sh installs.
+
+fn main() {
+    println!("cargo:rustc-link-lib=dylib=rocksdb");
+}

@@ -7,7 +7,8 @@ With SLOW=1 each workload also runs with half of the memory, 64 MiB of cache, di
 
 The workloads are described in workloads.py. For each, the rate to the end is recorded: rates of the first, second and
 last tenth of the rows, seconds without progress, gaps and latencies of statements, bytes written per row (of the process,
-/proc/PID/io), and the sizes of the files when the load ends and after the background writes. The table of a workload has
+/proc/PID/io), and the sizes of the files, both when the load ends, after the background writes, and after a clean stop
+(Teak's memtables may be written only then). The table of a workload has
 medians over REPEAT runs. The directory build/bench/beyond-memory-TIME has the figures of all runs, the statements of each
 second (CSV) and plots of the rates (SVG).
 """

@@ -32,7 +32,8 @@ MEASURES = [
       for key in ("primary", "secondary") for temperature in ("cold", "warm")
       for figure, title, unit, factor in (("rate", "", "reads/s", 1), ("p50", ", median", "ms", 1000), ("p999", ", p99.9", "ms", 1000))),
     ("written_per_row_at_end", "bytes written per row at the end", "B", 1),
-    ("written_per_row", "bytes written per row, settled", "B", 1),
+    ("written_per_row_settled", "bytes written per row, settled", "B", 1),
+    ("written_per_row", "bytes written per row, until a clean stop", "B", 1),
     ("table_bytes_at_end", "table's files at the end", "MiB", 1 / MIB),
     ("table_bytes_settled", "table's files, settled", "MiB", 1 / MIB),
     ("table_bytes_stopped", "table's files after a clean stop", "MiB", 1 / MIB),

@@ -1,12 +1,14 @@
 """One run of the workloads of a group with one engine, on a new server whose memory and disk are limited."""
 
 import os
+import threading
 import time
 from argparse import Namespace
 from dataclasses import dataclass
 
 from bench.sql.run import DIRECTORY, ENGINES, say, server_of
 from tests.harness import SqlError, wait_for_background_writes
+from tests.harness.server import bytes_written_by
 
 from .confine import Group, Limits, NoControlGroup
 from .workloads import WORKLOADS
@@ -14,6 +16,7 @@ from .workloads import WORKLOADS
 MIB = 1 << 20
 SETTLE_TIMEOUT = 3600
 QUIET_SECONDS = 6
+SAMPLE_SECONDS = 0.005
 # An engine writes dirty pages at a stop, which may take long on a slow disk.
 SERVER_TIMEOUT = 3600
 # At a start InnoDB would load the pages that were in the buffer pool.
@@ -64,6 +67,30 @@ def wait_until_quiet(written, quiet_seconds=QUIET_SECONDS, timeout=SETTLE_TIMEOU
     return True
 
 
+def written_until_stopped(server):
+    """Stops the server; returns the bytes that its process has written, those of the stop included."""
+    pid, written, ended = server.pid(), [0], threading.Event()
+
+    def sample():
+        # After its end the process may be readable for a while. The last sample before that is a few milliseconds old.
+        while True:
+            is_last = ended.wait(SAMPLE_SECONDS)
+            try:
+                written[0] = bytes_written_by(pid)
+            except (FileNotFoundError, ProcessLookupError):
+                return
+            if is_last:
+                return
+    sampler = threading.Thread(target=sample)
+    sampler.start()
+    try:
+        server.stop()
+    finally:
+        ended.set()
+        sampler.join()
+    return written[0]
+
+
 class Run:
     """Runs the workloads of a group. Each gets a start of the server of its own, on the data of the ones before it."""
 
@@ -103,12 +130,13 @@ class Run:
                     self.note(f"NO DIRECT I/O: the server has no variable {DIRECT[self.engine][1]}")
 
     def restart(self):
-        """Starts the server again, with empty caches. Returns the sizes of the files while it was stopped."""
-        self.server.stop()
+        """Starts the server again, with empty caches. Returns the bytes that it had written when it had stopped, and the sizes
+        of the files then."""
+        written = written_until_stopped(self.server)
         sizes = self.sizes("stopped")
         drop_file_caches(self.server.directory / "data")
         self.start()
-        return sizes
+        return written, sizes
 
     def settle(self):
         with self.server.connect() as connection:
@@ -120,19 +148,22 @@ class Run:
         return {f"table_bytes_{when}": self.server.files(*self.files), f"data_bytes_{when}": self.server.files("**/*")}
 
     def measure(self, workload):
-        """Runs a workload and returns (figures, series)."""
+        """Runs a workload, and starts the server again; returns (figures, series)."""
         with self.server.connect("bench") as connection:
             workload.create(connection, self.sql_engine)
         before = self.server.bytes_written()
         series = workload.run(self.server, self.restart)
         if not series:
+            self.restart()
             return workload.result(series), series
         written, sizes = self.server.bytes_written() - before, self.sizes("at_end")
         found = workload.result(series)
         self.settle()
         rows = series[""].total()
-        found.update(**sizes, **self.sizes("settled"), written_per_row_at_end=written / rows,
-                     written_per_row=(self.server.bytes_written() - before) / rows)
+        settled = self.server.bytes_written() - before
+        found.update(**sizes, **self.sizes("settled"), written_per_row_at_end=written / rows, written_per_row_settled=settled / rows)
+        written, sizes = self.restart()
+        found.update(**sizes, written_per_row=(written - before) / rows)
         return found, series
 
     def go(self, names):
@@ -150,9 +181,6 @@ class Run:
             for name in dict.fromkeys([*needed, *names]):
                 began = time.monotonic()
                 figures, series = self.measure(WORKLOADS[name](self.options, self.setting.rows))
-                sizes = self.restart()
-                if series:
-                    figures.update(sizes)
                 if name in names:
                     results.append((name, {**figures, "confined": bool(self.group), "notes": self.notes}, series))
                 say(f"{self.setting.name} {name:14} {self.engine:8} {summary(figures)} ({time.monotonic() - began:.0f} s in all)")

@@ -64,6 +64,14 @@ def alive(pid):
     return not (status.get("State", "").strip().startswith("Z") and int(status.get("Threads", "1")) <= 1)
 
 
+def bytes_written_by(pid):
+    """Bytes that the process has written to disk so far; also for one that has ended and whose parent has not waited for it."""
+    for line in Path(f"/proc/{pid}/io").read_text().splitlines():
+        if line.startswith("write_bytes:"):
+            return int(line.split()[1])
+    raise RuntimeError("no write_bytes")
+
+
 def free_port():
     """A port of the loopback interface that no process listens on at this moment."""
     with socket.socket() as probe:
@@ -238,10 +246,7 @@ class Server:
 
     def bytes_written(self):
         """Bytes that the server's process has written to disk so far (/proc/PID/io)."""
-        for line in Path(f"/proc/{self.pid()}/io").read_text().splitlines():
-            if line.startswith("write_bytes:"):
-                return int(line.split()[1])
-        raise RuntimeError("no write_bytes")
+        return bytes_written_by(self.pid())
 
     def cpu_seconds(self):
         """Processor time that the server has used so far, in all its threads."""

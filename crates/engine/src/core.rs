@@ -20,6 +20,7 @@ pub(crate) mod files;
 pub(crate) mod id_records;
 pub(crate) mod index;
 pub(crate) mod index_load;
+pub(crate) mod job_threads;
 pub(crate) mod live_trees;
 pub(crate) mod log_stalls;
 pub(crate) mod log_sync;
@@ -52,6 +53,7 @@ use self::delays::Delays;
 use self::file_set::FileSet;
 use self::files::IndexFiles;
 use self::index::Index;
+use self::job_threads::JobThreadCounts;
 use self::log_stalls::LogStalls;
 use self::log_sync::LogSyncPolicy;
 use self::maintenance_state::MaintenanceState;
@@ -107,6 +109,7 @@ pub(crate) struct EngineCore {
     /// whose flushes and checkpoints work.
     pub failing: FileSet,
     pub delays: Delays,
+    pub job_threads: JobThreadCounts,
     /// Limits the I/O of background jobs.
     pub pacer: Arc<IoPacer>,
     pub budget: Budget,

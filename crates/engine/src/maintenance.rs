@@ -21,6 +21,7 @@ mod checkpoint_index;
 mod checkpoint_plan;
 mod checkpoint_round;
 pub(crate) mod delay;
+mod divided_job;
 mod failed_tables;
 pub(crate) mod flusher;
 mod idle_compaction;

@@ -31,6 +31,7 @@ use crate::core::aborted_load::AbortedLoad;
 use crate::core::budget::Budget;
 use crate::core::checkpoint_queue::CheckpointQueue;
 use crate::core::files::{IndexFiles, make_directory};
+use crate::core::job_threads::JobThreadCounts;
 use crate::core::log_sync::LogSyncPolicy;
 use crate::core::messages::Messages;
 use crate::core::signals::Signals;
@@ -200,6 +201,7 @@ fn into_core(
         too_large: Default::default(),
         failing: Default::default(),
         delays: Default::default(),
+        job_threads: JobThreadCounts::new(options.background_threads),
         pacer,
         budget: replay.budget,
         heap_meter: Default::default(),

@@ -119,6 +119,8 @@ pub struct EngineStatistics {
     pub flush_bytes_written: u64,
     /// Flush and merge jobs that failed. *Count.*
     pub flush_failures: u64,
+    /// Threads that took parts of large flushes from the thread of the job. *Count.*
+    pub flush_helpers: u64,
     /// Rounds of checkpoints completed. *Count.*
     pub checkpoints: u64,
     /// Checkpoints of index files completed. *Count.*
@@ -358,6 +360,7 @@ impl Engine {
         statistics.flush_bytes_uncompressed = load(&counts.flush_bytes_uncompressed);
         statistics.flush_bytes_written = load(&counts.flush_bytes_written);
         statistics.flush_failures = load(&counts.flush_failures);
+        statistics.flush_helpers = load(&self.core.job_threads.helpers);
         let io = self.core.pacer.counts();
         statistics.io_throttled_microseconds = io.throttled_microseconds;
         statistics.settled_bytes = io.settled_bytes;

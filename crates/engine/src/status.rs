@@ -81,9 +81,10 @@ fn flushing(out: &mut String, s: &EngineStatistics) -> fmt::Result {
     writeln!(out, "\nFLUSHING")?;
     writeln!(
         out,
-        "jobs {}, failed {}, written {} (uncompressed {}), pending {}",
+        "jobs {}, failed {}, helped by {} threads, written {} (uncompressed {}), pending {}",
         s.flushes,
         s.flush_failures,
+        s.flush_helpers,
         Bytes(s.flush_bytes_written),
         Bytes(s.flush_bytes_uncompressed),
         Bytes(s.pending_flush_bytes)

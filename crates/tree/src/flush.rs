@@ -8,7 +8,8 @@
 //!    consolidation consumes some adjacent ones. Nodes that planning needs are read without the
 //!    lock.
 //! 2. Running merges the claimed runs and writes new ones. No lock is held;
-//!    other jobs run at the same time on other parts of the tree.
+//!    other jobs run at the same time on other parts of the tree. A large flush is divided over
+//!    threads (see `divided`).
 //! 3. Installing, under the lock, replaces exactly the consumed runs in the current root. New runs
 //!    are placed by key range, so splits and removals since step 1 do not matter. Runs that the
 //!    child received after step 1 are newer than the consumed ones and remain in front. If a node
@@ -22,6 +23,7 @@ mod child;
 mod claim;
 mod context;
 mod divide;
+mod divided;
 mod hidden;
 mod inputs;
 mod install;
@@ -38,9 +40,11 @@ mod report;
 mod search;
 mod separate;
 mod settling;
+mod threads;
 mod tier;
 
 pub use bulk::{BulkLoad, PausedLoad};
 pub use job::FlushJob;
 pub use plan::TreeBacklog;
 pub use report::{FlushReport, JobKind};
+pub use threads::{JobThreads, OneThread};

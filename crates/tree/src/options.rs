@@ -112,6 +112,11 @@ impl TreeOptions {
         self.leaf_bytes / 16
     }
 
+    /// Raw bytes of each part of a flush that is divided over threads.
+    pub(crate) fn divided_bytes(&self) -> u64 {
+        (self.child_buffer_bytes / 4).max(1)
+    }
+
     /// Size above which a leaf splits, as planning counts it.
     pub(crate) fn leaf_bytes_max(&self) -> u64 {
         self.leaf_bytes + self.leaf_bytes / 2

@@ -6,6 +6,7 @@
 //! fails leaves its tree unchanged and is retried later. The index stores the error. A writer that
 //! is stopped until the work is done returns the error.
 
+use super::divided_job::PartThreads;
 use crate::core::EngineCore;
 use crate::core::aborted_load::AbortedLoad;
 use crate::core::budget::Budget;
@@ -15,6 +16,7 @@ use crate::core::counts::EngineCounts;
 use crate::core::delays::Delays;
 use crate::core::file_set::FileSet;
 use crate::core::index::Index;
+use crate::core::job_threads::JobThreadCounts;
 use crate::core::log_stalls::LogStalls;
 use crate::core::memory::MemoryContext;
 use crate::core::messages::Messages;
@@ -47,6 +49,7 @@ pub(crate) struct FlushContext<'a> {
     pub failing: &'a FileSet,
     pub cache: &'a PageCache,
     pub delays: &'a Delays,
+    pub job_threads: &'a JobThreadCounts,
     pub pacer: &'a Arc<IoPacer>,
     pub log_stalls: &'a LogStalls,
     pub aborted: &'a AbortedLoad,
@@ -70,6 +73,7 @@ impl<'a> From<&'a EngineCore> for FlushContext<'a> {
             failing: &core.failing,
             cache: &core.files.cache,
             delays: &core.delays,
+            job_threads: &core.job_threads,
             pacer: &core.pacer,
             log_stalls: &core.log_stalls,
             aborted: &core.aborted,
@@ -292,13 +296,21 @@ impl FlushContext<'_> {
         urgency: IoUrgency,
     ) -> StorageResult<FlushReport> {
         let horizon = self.transactions.horizon();
-        let scope = self.pacer.begin(IoJob {
+        let io = IoJob {
             purpose,
             urgency,
             file: index.entry.file,
-        });
-        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| job.run(&horizon)));
-        drop(scope);
+        };
+        let threads = PartThreads {
+            counts: self.job_threads,
+            pacer: self.pacer,
+            io,
+        };
+        let working = self.job_threads.begin();
+        let scope = self.pacer.begin(io);
+        let outcome =
+            std::panic::catch_unwind(AssertUnwindSafe(|| job.run_on(&threads, &horizon)));
+        drop((scope, working));
         self.note_change(index);
         outcome.unwrap_or_else(|_| {
             let path = &index.entry.path;

@@ -2,10 +2,11 @@
 //! small runs are merged in place instead.
 
 use super::context::{JobContext, Target};
+use super::divided::{Batch, Divided};
 use super::inputs::Inputs;
 use super::install::JobOutcome;
 use super::output::{RunOutput, Sink, Written};
-use super::partition::{Part, Partitioner};
+use super::partition::Part;
 use super::report::FlushReport;
 use crate::merge::{MergeLevel, Merger};
 use crate::node::{KeyRange, Node, RunRef};
@@ -36,25 +37,24 @@ pub(super) fn push_down(
         })?;
         return Ok(report);
     }
-    let input_bytes = target.merge_bytes();
-    let mut partitioner = Partitioner::new(
-        job.tree,
-        &job.options,
-        job.horizon,
-        Inputs::of_runs(&target.runs, job.horizon),
-        input_bytes,
-        below.children.len(),
-    );
-    partitioner.seek(&target.range)?;
-    for (child, range) in below.children_with_ranges(&target.range) {
-        partitioner.child(child, &range, &|start, _| {
-            bytes_from(&target.runs, start, &range)
-        })?;
-    }
-    let report = partitioner.written.report(partitioner.entries_read());
+    let children: Vec<_> = below.children_with_ranges(&target.range).collect();
+    let batch = Batch {
+        weights: vec![1; children.len()],
+        children,
+        awaits_base: false,
+        bytes: target.merge_bytes(),
+        inputs: &|| Inputs::of_runs(&target.runs, job.horizon),
+        bytes_from: &|start, range, _| bytes_from(&target.runs, start, range),
+    };
+    let Divided {
+        written,
+        parts,
+        entries_read,
+    } = batch.write(job)?;
+    let report = written.report(entries_read);
     job.install(JobOutcome {
-        written: partitioner.written,
-        parts: partitioner.parts,
+        written,
+        parts,
         parent: target.id,
         consumed: Some(target.clone()),
         ..JobOutcome::default()

@@ -1,6 +1,7 @@
 //! The input of a running job.
 
 use super::claim::Claim;
+use super::threads::JobThreads;
 use crate::TreeOptions;
 use crate::node::{ChildId, KeyRange, RunRef};
 use crate::tree::Tree;
@@ -38,4 +39,6 @@ pub(super) struct JobContext<'a> {
     pub(super) options: Arc<TreeOptions>,
     pub(super) horizon: &'a dyn Horizon,
     pub(super) claim: &'a Claim,
+    /// Runs the parts of a divided merge.
+    pub(super) threads: &'a dyn JobThreads,
 }

@@ -6,6 +6,7 @@ use super::hidden::can_drop;
 use super::inputs::is_aborted;
 use super::install::JobOutcome;
 use super::report::{FlushReport, JobKind};
+use super::threads::{JobThreads, OneThread};
 use super::{child, leaf, memtable, relocate};
 use crate::node::{Key, Node, RunRef};
 use crate::tree::Tree;
@@ -92,12 +93,25 @@ impl FlushJob {
         }
     }
 
-    /// Runs the job. Holds the install lock only while the result is installed.
+    /// Runs the job on this thread.
+    ///
+    /// # Errors
+    /// As [`FlushJob::run_on`].
+    pub fn run(self, horizon: &dyn Horizon) -> StorageResult<FlushReport> {
+        self.run_on(&OneThread, horizon)
+    }
+
+    /// Runs the job. Large merges are divided over `threads`. Holds the install lock only while the
+    /// result is installed.
     ///
     /// # Errors
     /// `NoSpace`, `Io`, `Corrupt`; the tree is then unchanged and the claim is
     /// released.
-    pub fn run(self, horizon: &dyn Horizon) -> StorageResult<FlushReport> {
+    pub fn run_on(
+        self,
+        threads: &dyn JobThreads,
+        horizon: &dyn Horizon,
+    ) -> StorageResult<FlushReport> {
         let tree = &self.claim.tree;
         if let (Some(key), Work::Child(target, _) | Work::Leaf(target)) = (&self.hidden, &self.work)
             && !can_drop(target, horizon)
@@ -111,6 +125,7 @@ impl FlushJob {
             options: tree.options(),
             horizon,
             claim: &self.claim,
+            threads,
         };
         let report = match (self.work.aborted_runs(horizon), &self.work) {
             (Some(aborted), _) => drop_runs(&run, aborted),

@@ -1,14 +1,15 @@
 //! Flush of the oldest frozen memtable into the children of the root.
 
 use super::context::JobContext;
+use super::divided::{Batch, Divided};
 use super::inputs::{Inputs, is_aborted};
 use super::install::JobOutcome;
-use super::partition::Partitioner;
 use super::report::FlushReport;
 use crate::node::{ChildId, KeyRange};
 use crate::source::Source;
 use crate::version::MemtableSlot;
 use crate::{TreeOptions, VersionCursor};
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 use teak_base::StorageResult;
 
@@ -24,30 +25,32 @@ pub(super) fn run(job: &JobContext<'_>, slot: &Arc<MemtableSlot>) -> StorageResu
         return Ok(FlushReport::default());
     }
     let root = &job.version.root;
-    let inputs = Inputs {
-        sources: vec![Source::memtable(slot)],
-        tombstones: vec![slot.memtable.range_tombstones()],
-    };
-    let mut partitioner = Partitioner::new(
-        job.tree,
-        &job.options,
-        job.horizon,
-        inputs,
-        slot.memtable.bytes(),
-        root.children.len(),
-    );
-    partitioner.awaits_base = job.version.awaits_base;
     let all = KeyRange::all();
-    partitioner.seek(&all)?;
-    for (child, range) in root.children_with_ranges(&all) {
-        partitioner.child(child, &range, &|start, limit| {
-            bytes_from(slot, &job.options, start, &range, limit)
-        })?;
-    }
-    let report = partitioner.written.report(partitioner.entries_read());
+    let children: Vec<_> = root.children_with_ranges(&all).collect();
+    let weights = children.iter().map(|(_, range)| {
+        let upper = range.upper.as_deref().map_or(Unbounded, Excluded);
+        slot.memtable.estimate(Included(&range.lower), upper)
+    });
+    let batch = Batch {
+        weights: weights.collect(),
+        children,
+        awaits_base: job.version.awaits_base,
+        bytes: slot.memtable.bytes(),
+        inputs: &|| Inputs {
+            sources: vec![Source::memtable(slot)],
+            tombstones: vec![slot.memtable.range_tombstones()],
+        },
+        bytes_from: &|start, range, limit| bytes_from(slot, &job.options, start, range, limit),
+    };
+    let Divided {
+        written,
+        parts,
+        entries_read,
+    } = batch.write(job)?;
+    let report = written.report(entries_read);
     let outcome = JobOutcome {
-        written: partitioner.written,
-        parts: partitioner.parts,
+        written,
+        parts,
         parent: ChildId::ROOT,
         flushed: Some(Arc::clone(slot)),
         ..JobOutcome::default()

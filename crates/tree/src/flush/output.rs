@@ -27,6 +27,16 @@ pub(super) struct Written {
 }
 
 impl Written {
+    /// Adds the runs of another part of the job.
+    pub(super) fn add(&mut self, part: Self) {
+        self.blocks.extend(part.blocks);
+        self.runs += part.runs;
+        self.entries += part.entries;
+        self.raw_bytes += part.raw_bytes;
+        self.stored_bytes += part.stored_bytes;
+        self.copied.extend(part.copied);
+    }
+
     /// The report of a job that has read `entries_read` entries and written these runs.
     pub(super) fn report(&self, entries_read: u64) -> FlushReport {
         FlushReport {

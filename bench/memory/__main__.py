@@ -6,10 +6,9 @@ With SLOW=1 each workload also runs with half of the memory, 64 MiB of cache, di
 3,000 reads and writes and 125 MB per second.
 
 The workloads are described in workloads.py. For each, the rate to the end is recorded: rates of the first, second and
-last tenth of the rows, seconds without progress, gaps and latencies of statements, bytes written per row (of the process,
-/proc/PID/io), and the sizes of the files, both when the load ends, after the background writes, and after a clean stop
-(Teak's memtables may be written only then). The table of a workload has
-medians over REPEAT runs. The directory build/bench/beyond-memory-TIME has the figures of all runs, the statements of each
+last tenth of the rows, seconds without progress, gaps and latencies of statements, bytes written per row (of the disk,
+so nothing else should write to it), and the sizes of the files, both when the load ends, after the background writes, and
+after a clean stop (Teak's memtables may be written only then). The table of a workload has medians over REPEAT runs. The directory build/bench/beyond-memory-TIME has the figures of all runs, the statements of each
 second (CSV) and plots of the rates (SVG).
 """
 

@@ -1,14 +1,12 @@
 """One run of the workloads of a group with one engine, on a new server whose memory and disk are limited."""
 
 import os
-import threading
 import time
 from argparse import Namespace
 from dataclasses import dataclass
 
 from bench.sql.run import DIRECTORY, ENGINES, say, server_of
 from tests.harness import SqlError, wait_for_background_writes
-from tests.harness.server import bytes_written_by
 
 from .confine import Group, Limits, NoControlGroup
 from .workloads import WORKLOADS
@@ -16,7 +14,6 @@ from .workloads import WORKLOADS
 MIB = 1 << 20
 SETTLE_TIMEOUT = 3600
 QUIET_SECONDS = 6
-SAMPLE_SECONDS = 0.005
 # An engine writes dirty pages at a stop, which may take long on a slow disk.
 SERVER_TIMEOUT = 3600
 # At a start InnoDB would load the pages that were in the buffer pool.
@@ -67,30 +64,6 @@ def wait_until_quiet(written, quiet_seconds=QUIET_SECONDS, timeout=SETTLE_TIMEOU
     return True
 
 
-def written_until_stopped(server):
-    """Stops the server; returns the bytes that its process has written, those of the stop included."""
-    pid, written, ended = server.pid(), [0], threading.Event()
-
-    def sample():
-        # After its end the process may be readable for a while. The last sample before that is a few milliseconds old.
-        while True:
-            is_last = ended.wait(SAMPLE_SECONDS)
-            try:
-                written[0] = bytes_written_by(pid)
-            except (FileNotFoundError, ProcessLookupError):
-                return
-            if is_last:
-                return
-    sampler = threading.Thread(target=sample)
-    sampler.start()
-    try:
-        server.stop()
-    finally:
-        ended.set()
-        sampler.join()
-    return written[0]
-
-
 class Run:
     """Runs the workloads of a group. Each gets a start of the server of its own, on the data of the ones before it."""
 
@@ -130,9 +103,10 @@ class Run:
                     self.note(f"NO DIRECT I/O: the server has no variable {DIRECT[self.engine][1]}")
 
     def restart(self):
-        """Starts the server again, with empty caches. Returns the bytes that it had written when it had stopped, and the sizes
-        of the files then."""
-        written = written_until_stopped(self.server)
+        """Starts the server again, with empty caches. Returns the bytes that the disk had written when the server had stopped, and
+        the sizes of the files then."""
+        self.server.stop()
+        written = self.server.bytes_written()
         sizes = self.sizes("stopped")
         drop_file_caches(self.server.directory / "data")
         self.start()
@@ -141,7 +115,7 @@ class Run:
     def settle(self):
         with self.server.connect() as connection:
             wait_for_background_writes(connection, self.sql_engine, SETTLE_TIMEOUT)
-        if not wait_until_quiet(self.server.bytes_written):
+        if not wait_until_quiet(self.server.bytes_dirtied):
             self.note(f"background writes had not ended after {SETTLE_TIMEOUT} s")
 
     def sizes(self, when):

@@ -12,7 +12,7 @@ CACHE. With ROWS=25000000 the table is ten times the cache. The workloads, in th
 - updates: writes of a fifth as many random rows as there are.
 - deletes: of a tenth of the rows.
 
-A rate ends when the last write is durable. Bytes written (of the process, /proc/self/io) and bytes on disk are measured
+A rate ends when the last write is durable. Bytes written (of the disk, so nothing else should write to it) and bytes on disk are measured
 then, and after the engine has flushed its memtables and finished background work. At the end the rows are counted and
 some are read; wrong ones are an error. Medians over REPEAT runs; all runs are in build/bench/rivals-TIME.json.
 """

@@ -12,8 +12,8 @@ default settings, so every engine is durable at commit. Workloads:
 
 Times end when the statement returns. Processor time is the server's, background work included. Bytes on disk are the
 table's files as allocated: when the load returns, after ten more seconds without statements, and after a clean stop.
-Bytes written are those of the server process (/proc/PID/io), up to the moment when the engine has written its dirty
-pages. The benchmark requests these writes only after it has read the sizes of the idle server. BLACKHOLE, which stores
+Bytes written are those of the disk, those of other processes included, up to the moment when the engine has written its
+dirty pages. The benchmark requests these writes only after it has read the sizes of the idle server. BLACKHOLE, which stores
 nothing, shows the cost of the SQL layer. Results go to build/bench/*.json.
 """
 

@@ -18,6 +18,7 @@ import zlib
 from pathlib import Path
 
 from .connection import Connection, SqlError
+from .disk_writes import bytes_dirtied_by, disk_bytes_written
 from .places import BUILD
 
 SYSTEM_PLUGINS = Path("/usr/lib/mysql/plugin")
@@ -62,14 +63,6 @@ def alive(pid):
     except (FileNotFoundError, ProcessLookupError):
         return False
     return not (status.get("State", "").strip().startswith("Z") and int(status.get("Threads", "1")) <= 1)
-
-
-def bytes_written_by(pid):
-    """Bytes that the process has written to disk so far; also for one that has ended and whose parent has not waited for it."""
-    for line in Path(f"/proc/{pid}/io").read_text().splitlines():
-        if line.startswith("write_bytes:"):
-            return int(line.split()[1])
-    raise RuntimeError("no write_bytes")
 
 
 def free_port():
@@ -245,8 +238,12 @@ class Server:
         return Connection(self.socket, database)
 
     def bytes_written(self):
-        """Bytes that the server's process has written to disk so far (/proc/PID/io)."""
-        return bytes_written_by(self.pid())
+        """Bytes that the disk of the server's directory has written so far."""
+        return disk_bytes_written(self.directory)
+
+    def bytes_dirtied(self):
+        """A count that remains the same while the server's process writes nothing."""
+        return bytes_dirtied_by(self.pid())
 
     def cpu_seconds(self):
         """Processor time that the server has used so far, in all its threads."""

@@ -102,7 +102,7 @@ impl Bench<'_> {
         count: u64,
         mut change: impl FnMut(u64) -> (u64, Change),
     ) -> Result<(), Failure> {
-        let (written, began) = (bytes_written()?, Instant::now());
+        let (written, began) = (bytes_written(directory)?, Instant::now());
         let (mut longest, mut first) = (0.0_f64, 0);
         let mut tenth_rates = Vec::new();
         let (mut tenth_began, mut tenth_first) = (began, 0);
@@ -120,11 +120,17 @@ impl Bench<'_> {
             }
         }
         let seconds = began.elapsed().as_secs_f64();
-        let (written_at_end, disk_at_end) = (bytes_written()? - written, bytes_on_disk(directory)?);
+        let (written_at_end, disk_at_end) = (
+            bytes_written(directory)? - written,
+            bytes_on_disk(directory)?,
+        );
         store.flush()?;
         wait_until_quiet()?;
         if self.wants(&[name]) {
-            let settled = (bytes_written()? - written, bytes_on_disk(directory)?);
+            let settled = (
+                bytes_written(directory)? - written,
+                bytes_on_disk(directory)?,
+            );
             print!(
                 "{{\"workload\": \"{name}\", \"operations\": {count}, \"seconds\": {seconds}, \"longest\": {longest}"
             );

@@ -1,0 +1,32 @@
+"""Bytes that are written to disks.
+
+The kernel's count for a process (/proc/PID/io) is the number of bytes of the memory that became dirty. With large folios,
+overwriting 2 KiB of a file in the kernel's cache may count 2 MiB, of which a few KiB are written. So the bytes of a
+benchmark are those that its disk has written. They include the file system's journal, and the writes of other processes:
+nothing else should write to this disk.
+"""
+
+import os
+from pathlib import Path
+
+SECTOR_BYTES = 512
+SECTORS_WRITTEN = 6  # in /sys/dev/block/*/stat
+
+
+def disk_bytes_written(directory):
+    """The bytes that the disk of the directory has written so far, all files' contents included."""
+    os.sync()
+    device = os.stat(directory).st_dev
+    path = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat")
+    try:
+        return int(path.read_text(encoding="ascii").split()[SECTORS_WRITTEN]) * SECTOR_BYTES
+    except FileNotFoundError:
+        raise RuntimeError(f"{directory} is not on a disk that counts its writes: there is no {path}") from None
+
+
+def bytes_dirtied_by(pid):
+    """The bytes of the kernel's cache that the process has changed so far, and those that it has written directly."""
+    for line in Path(f"/proc/{pid}/io").read_text().splitlines():
+        if line.startswith("write_bytes:"):
+            return int(line.split()[1])
+    raise RuntimeError("no write_bytes")

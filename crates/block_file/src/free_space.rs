@@ -9,34 +9,22 @@
 use crate::extents::{Extent, ExtentSet, Joined, Overlap};
 use std::collections::BTreeSet;
 
-const CLASSES: usize = u64::BITS as usize;
-
 /// Maximum number of extents that a search examines in the class of the requested size. Any of them
 /// may be too small.
 const PROBES_MAX: usize = 32;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct FreeSpace {
     extents: ExtentSet,
     /// The extents as (bytes, offset), for best fit; among equal sizes, the lowest offset first.
     by_size: BTreeSet<(u64, u64)>,
-    /// Offsets of the extents of each class. Class `n` has the sizes from `2^n` (inclusive) to
-    /// `2^(n + 1)` (exclusive).
-    classes: [BTreeSet<u64>; CLASSES],
+    /// The extents as (class, offset). Class `n` has the sizes from `2^n` (inclusive) to `2^(n + 1)`
+    /// (exclusive).
+    by_class: BTreeSet<(u32, u64)>,
 }
 
-impl Default for FreeSpace {
-    fn default() -> Self {
-        Self {
-            extents: ExtentSet::default(),
-            by_size: BTreeSet::new(),
-            classes: std::array::from_fn(|_| BTreeSet::new()),
-        }
-    }
-}
-
-fn class_of(bytes: u64) -> usize {
-    bytes.checked_ilog2().unwrap_or(0) as usize
+fn class_of(bytes: u64) -> u32 {
+    bytes.checked_ilog2().unwrap_or(0)
 }
 
 impl FreeSpace {
@@ -83,32 +71,37 @@ impl FreeSpace {
 
     fn add_sizes(&mut self, extent: Extent) {
         self.by_size.insert((extent.bytes, extent.offset));
-        if let Some(class) = self.classes.get_mut(class_of(extent.bytes)) {
-            class.insert(extent.offset);
-        }
+        self.by_class
+            .insert((class_of(extent.bytes), extent.offset));
     }
 
     fn drop_sizes(&mut self, extent: Extent) {
         self.by_size.remove(&(extent.bytes, extent.offset));
-        if let Some(class) = self.classes.get_mut(class_of(extent.bytes)) {
-            class.remove(&extent.offset);
-        }
+        self.by_class
+            .remove(&(class_of(extent.bytes), extent.offset));
     }
 
     /// An extent of at least `bytes`, if there is one. It is the lowest one, unless `PROBES_MAX`
     /// extents of the same class that are too small are before it.
     pub fn lowest(&self, bytes: u64) -> Option<Extent> {
         let class = class_of(bytes);
-        let larger = self.classes.get(class + 1..).unwrap_or_default();
-        let larger = larger.iter().filter_map(|offsets| offsets.first());
-        let larger = larger.min().and_then(|offset| self.starting_at(*offset));
+        let larger = self.first_of_classes(class + 1).min();
+        let larger = larger.and_then(|offset| self.starting_at(offset));
         let before = larger.map_or(u64::MAX, |extent| extent.offset);
-        let same = self.classes.get(class)?.range(..before);
+        let same = self.by_class.range((class, 0)..(class, before));
         let same = same
             .take(PROBES_MAX)
-            .filter_map(|offset| self.starting_at(*offset))
+            .filter_map(|(_, offset)| self.starting_at(*offset))
             .find(|extent| extent.bytes >= bytes);
         same.or(larger).or_else(|| self.best_fit(bytes))
+    }
+
+    /// The lowest offset in each class from `class` on that has extents.
+    fn first_of_classes(&self, class: u32) -> impl Iterator<Item = u64> + '_ {
+        let first_from = |class| self.by_class.range((class, 0)..).next().copied();
+        let classes =
+            std::iter::successors(first_from(class), move |(class, _)| first_from(class + 1));
+        classes.map(|(_, offset)| offset)
     }
 
     /// The smallest extent of at least `bytes`.
@@ -143,15 +136,9 @@ mod tests {
                 }
                 let by_offset: BTreeSet<_> = free.iter().map(|e| (e.bytes, e.offset)).collect();
                 prop_assert_eq!(&by_offset, &free.by_size);
-                let by_class: BTreeSet<_> = free
-                    .classes
-                    .iter()
-                    .enumerate()
-                    .flat_map(|(class, offsets)| offsets.iter().map(move |o| (*o, class)))
-                    .collect();
                 let classes: BTreeSet<_> =
-                    free.iter().map(|e| (e.offset, class_of(e.bytes))).collect();
-                prop_assert_eq!(by_class, classes);
+                    free.iter().map(|e| (class_of(e.bytes), e.offset)).collect();
+                prop_assert_eq!(&classes, &free.by_class);
                 // There are fewer extents than a search examines.
                 let lowest = free.iter().find(|e| e.bytes >= bytes);
                 prop_assert_eq!(free.lowest(bytes), lowest);

@@ -103,7 +103,8 @@ fn a_part_that_fails_leaves_the_tree_unchanged() {
         let mut run = Run::new(seed);
         for _ in 0..15 {
             run.write();
-            run.disk.fail_write(run.random.next() % 8, WriteFailure::Nothing);
+            run.disk
+                .fail_write(run.random.next() % 8, WriteFailure::Nothing);
             while let Some(job) = run.subject.tree.next_job().unwrap() {
                 if run.run(job).is_err() {
                     failures += 1;

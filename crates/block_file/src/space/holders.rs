@@ -13,7 +13,6 @@
 //! extents at a time.
 
 use crate::extents::Extent;
-use std::collections::BTreeMap;
 
 /// Freed space, with the versions at which it was published and freed.
 #[derive(Clone, Copy, Debug)]
@@ -23,13 +22,68 @@ pub(super) struct FreedSpace {
     pub freed: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Holder {
+    version: u64,
     count: usize,
     held: Vec<FreedSpace>,
 }
 
-type ByVersion = BTreeMap<u64, Holder>;
+/// Holders by version. Most files have one or two, and only one for each running statement.
+#[derive(Debug, Default)]
+struct ByVersion(Vec<Holder>);
+
+impl ByVersion {
+    /// The position of the first holder of at least this version.
+    fn position(&self, version: u64) -> usize {
+        self.0.partition_point(|holder| holder.version < version)
+    }
+
+    fn oldest(&self) -> Option<u64> {
+        self.0.first().map(|holder| holder.version)
+    }
+
+    fn add(&mut self, version: u64) {
+        let position = self.position(version);
+        match self.0.get_mut(position) {
+            Some(holder) if holder.version == version => holder.count += 1,
+            _ => {
+                let held = Vec::new();
+                let count = 1;
+                let holder = Holder {
+                    version,
+                    count,
+                    held,
+                };
+                self.0.insert(position, holder);
+            }
+        }
+    }
+
+    /// Ends one holder of a version. Returns its list if it was the last one.
+    fn end_one(&mut self, version: u64) -> Vec<FreedSpace> {
+        let position = self.position(version);
+        let holder = self.0.get_mut(position);
+        let holder = holder.filter(|holder| holder.version == version);
+        assert!(holder.is_some(), "a holder ends once");
+        let Some(holder) = holder else {
+            return Vec::new();
+        };
+        holder.count -= 1;
+        if holder.count > 0 {
+            return Vec::new();
+        }
+        self.0.remove(position).held
+    }
+
+    /// The oldest holder that needs the space. Old pins are those of long reads, which often end
+    /// after newer pins, so the space is rarely moved to another list.
+    fn oldest_for(&mut self, space: FreedSpace) -> Option<&mut Holder> {
+        let position = self.position(space.published);
+        let holder = self.0.get_mut(position)?;
+        (holder.version < space.freed).then_some(holder)
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Holders {
@@ -56,32 +110,30 @@ impl Holders {
 
     /// The version of the oldest holder; `u64::MAX` if there is none.
     pub fn oldest(&self) -> u64 {
-        let first = |holders: &ByVersion| holders.keys().next().copied();
-        let oldest = [first(&self.pins), first(&self.checkpoints)];
+        let oldest = [self.pins.oldest(), self.checkpoints.oldest()];
         oldest.into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 
     pub fn pin(&mut self, version: u64) {
-        self.pins.entry(version).or_default().count += 1;
+        self.pins.add(version);
     }
 
-    /// Ends a pin, in constant time except for finding it.
+    /// Ends a pin. The time does not depend on the freed space that it needed.
     pub fn unpin(&mut self, version: u64) {
-        let ended = end_one(&mut self.pins, version);
+        let ended = self.pins.end_one(version);
         if !ended.is_empty() {
             self.ended_pins.push(ended);
         }
     }
 
     pub fn add_checkpoint(&mut self, version: u64) {
-        self.checkpoints.entry(version).or_default().count += 1;
+        self.checkpoints.add(version);
     }
 
     /// Ends all checkpoints older than `version`.
     pub fn end_checkpoints_before(&mut self, version: u64) {
-        let newer = self.checkpoints.split_off(&version);
-        let older = std::mem::replace(&mut self.checkpoints, newer);
-        let lists = older.into_values().map(|holder| holder.held);
+        let older = ..self.checkpoints.position(version);
+        let lists = self.checkpoints.0.drain(older).map(|holder| holder.held);
         self.ended_checkpoints
             .extend(lists.filter(|held| !held.is_empty()));
     }
@@ -112,11 +164,10 @@ impl Holders {
     pub fn add(&mut self, space: FreedSpace) -> bool {
         // Prefers a pin, so that the lists of checkpoints have only space that no pin needs. The
         // next checkpoint frees this space.
-        let pin = first_in(&mut self.pins, space);
-        let (holder, bytes) = match pin {
+        let (holder, bytes) = match self.pins.oldest_for(space) {
             Some(pin) => (Some(pin), &mut self.pinned_bytes),
             None => (
-                first_in(&mut self.checkpoints, space),
+                self.checkpoints.oldest_for(space),
                 &mut self.checkpoint_bytes,
             ),
         };
@@ -137,29 +188,4 @@ fn pop_last(lists: &mut Vec<Vec<FreedSpace>>) -> Option<FreedSpace> {
         lists.pop();
     }
     space
-}
-
-/// The oldest holder that needs the space. Old pins are those of long reads, which often end after
-/// newer pins, so the space is rarely moved to another list.
-fn first_in(holders: &mut ByVersion, space: FreedSpace) -> Option<&mut Holder> {
-    if space.published >= space.freed {
-        return None;
-    }
-    let (_, holder) = holders.range_mut(space.published..space.freed).next()?;
-    Some(holder)
-}
-
-/// Ends one holder of a version. Returns its list if it was the last one.
-fn end_one(holders: &mut ByVersion, version: u64) -> Vec<FreedSpace> {
-    let holder = holders.get_mut(&version);
-    assert!(holder.is_some(), "a holder ends once");
-    let Some(holder) = holder else {
-        return Vec::new();
-    };
-    holder.count -= 1;
-    if holder.count > 0 {
-        return Vec::new();
-    }
-    let ended = holders.remove(&version);
-    ended.map(|holder| holder.held).unwrap_or_default()
 }

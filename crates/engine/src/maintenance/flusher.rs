@@ -308,8 +308,7 @@ impl FlushContext<'_> {
         };
         let working = self.job_threads.begin();
         let scope = self.pacer.begin(io);
-        let outcome =
-            std::panic::catch_unwind(AssertUnwindSafe(|| job.run_on(&threads, &horizon)));
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| job.run_on(&threads, &horizon)));
         drop((scope, working));
         self.note_change(index);
         outcome.unwrap_or_else(|_| {

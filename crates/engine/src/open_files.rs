@@ -42,6 +42,9 @@ pub(crate) fn open_indexes_unless(
     }
 }
 
+/// Openings of tables between two checks of the number of open trees.
+const OPENINGS_PER_CHECK: usize = 8;
+
 #[cold]
 fn open_files(
     core: &EngineCore,
@@ -50,6 +53,9 @@ fn open_files(
 ) -> EngineResult<OpenIndexes> {
     if core.signals.has_opened_too_many() {
         CheckpointContext::from(core).close_idle_tables()?;
+    }
+    if core.signals.openings().is_multiple_of(OPENINGS_PER_CHECK) {
+        CheckpointContext::from(core).await_closed_trees(interrupted)?;
     }
     let dropped = || EngineError::NoSuchTable {
         name: table.name().to_string(),

@@ -118,6 +118,28 @@ fn a_table_that_is_used_remains_open() {
     assert_eq!(rows(&engine, &idle).len(), 1);
 }
 
+/// The memory of open tables is bounded, although all of them have handles.
+#[test]
+fn opening_a_table_waits_until_others_are_closed() {
+    const MANY: usize = 500;
+    /// Twice the minimum of 256 trees, because openings wait only for a short time.
+    const OPEN_MAX: u64 = 2 * 256 / 2;
+    let mut options = busy_options();
+    options.cache_bytes = 2 << 20;
+    options.table_idle_period = Duration::from_secs(3600);
+    let engine = Engine::open(Arc::new(MemoryDisk::new()), options).unwrap();
+    let tables: Vec<TableHandle> = (0..MANY).map(|n| create(&engine, &name(n))).collect();
+    let mut most = 0;
+    for table in &tables {
+        commit(&engine, |t| insert(t, table, "row", "1").unwrap());
+        most = most.max(engine.statistics().open_tables);
+    }
+    assert!(most <= OPEN_MAX, "{most} tables were open");
+    for table in &tables {
+        assert_eq!(rows(&engine, table).len(), 1);
+    }
+}
+
 /// Tables without handles above the limit are flushed some at a time.
 #[test]
 fn tables_above_the_limit_are_flushed_at_a_pace() {

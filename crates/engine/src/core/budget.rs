@@ -20,6 +20,12 @@ pub(crate) const BUDGET_BYTES_MIN: u64 = MIB;
 /// The minimum of [`Budget::debt_bytes`].
 const DEBT_BYTES_MIN: u64 = 256 * MIB;
 
+/// Memory of the tree of an index with a few rows, without its nodes, in bytes.
+const TREE_BYTES: u64 = 8 * 1024;
+
+/// Minimum of [`Budget::open_trees_max`].
+const OPEN_TREES_MIN: usize = 256;
+
 /// The page cache keeps at least the budget divided by this number, whatever else needs memory.
 const PAGE_CACHE_SHARE_MIN: u64 = 16;
 
@@ -192,6 +198,13 @@ impl Budget {
     /// Memory of nodes above which nodes that can be read again are evicted, in bytes.
     pub(crate) fn node_bytes_max(&self) -> u64 {
         self.node_bytes_max.unwrap_or(self.total() / NODE_SHARE)
+    }
+
+    /// The number of open trees above which threads that open files wait until idle tables are
+    /// closed. From half of it on, idle tables are closed early.
+    pub(crate) fn open_trees_max(&self) -> usize {
+        let trees = usize::try_from(self.total() / 2 / TREE_BYTES).unwrap_or(usize::MAX);
+        trees.max(OPEN_TREES_MIN)
     }
 
     /// The limit of memory for row and range locks, in bytes.

@@ -48,6 +48,7 @@ pub(crate) struct Signals {
     /// Tables opened since idle tables were last closed. Set to more than
     /// `OPENED_PER_WAKE` if some idle tables must be flushed before they can be closed.
     opened: AtomicUsize,
+    openings: AtomicUsize,
 }
 
 impl Signals {
@@ -63,6 +64,7 @@ impl Signals {
             space_mutex: Mutex::new(()),
             space_available: Condvar::new(),
             opened: AtomicUsize::new(0),
+            openings: AtomicUsize::new(0),
         }
     }
 
@@ -132,9 +134,15 @@ impl Signals {
     /// Counts an opened table. When many were opened, the maintenance thread is
     /// woken to close idle ones.
     pub(crate) fn note_opened(&self) {
+        self.openings.fetch_add(1, Ordering::Relaxed);
         if self.opened.fetch_add(1, Ordering::Relaxed) == OPENED_PER_WAKE {
             self.wake_maintenance();
         }
+    }
+
+    /// The number of times that the files of a table were opened.
+    pub(crate) fn openings(&self) -> usize {
+        self.openings.load(Ordering::Relaxed)
     }
 
     /// Whether enough tables were opened that maintenance should close idle ones.

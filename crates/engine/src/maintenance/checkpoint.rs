@@ -21,7 +21,7 @@ use super::checkpoint_plan::{Scope, plan};
 use super::checkpoint_round::BATCH_INDEXES;
 use super::failed_tables::FailedTables;
 use super::flusher::FlushContext;
-use super::idle_tables::IdleTables;
+use super::idle_tables::{IdleTables, OpenTrees};
 use super::settling::Settling;
 use crate::core::EngineCore;
 use crate::core::checkpoint_progress::Waiting;
@@ -34,9 +34,15 @@ use crate::options::EngineOptions;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use teak_base::{Lsn, StorageError};
 use teak_tree::SpaceGoal;
+
+/// Maximum time for which the opening of a table waits until idle ones are closed.
+const OPENING_DELAY_MAX: Duration = Duration::from_millis(100);
+
+/// How often such a thread counts the open trees.
+const OPENING_POLL_PERIOD: Duration = Duration::from_millis(10);
 
 /// The parts of an engine that checkpoints and maintenance need.
 pub(crate) struct CheckpointContext<'a> {
@@ -58,6 +64,7 @@ impl<'a> From<&'a EngineCore> for CheckpointContext<'a> {
             catalogue: core.into(),
             idle_tables: IdleTables {
                 tables: &core.tables,
+                trees: &core.files.live_trees,
                 flush: core.into(),
                 kept: core.options.open_tables_kept,
                 idle_after: core.options.table_idle_period,
@@ -113,16 +120,17 @@ impl CheckpointContext<'_> {
         if self.settling.run_pass(&mut state.settling) {
             self.forget_aborted();
         }
-        if self.flush.signals.has_opened_many() {
+        let open_trees = self.idle_tables.open_trees();
+        if self.flush.signals.has_opened_many() || open_trees != OpenTrees::Few {
             state.idle_sweep.is_urgent = true;
             self.flush.signals.reset_opened();
-            let count = self.idle_tables.close();
-            if count > self.options.open_tables_kept / 4 {
+            let count = self.idle_tables.close(open_trees);
+            if count > self.options.open_tables_kept / 4 || open_trees != OpenTrees::Few {
                 let sweep = &mut state.idle_sweep;
                 self.idle_tables.queue_unflushed(sweep, count);
             }
         }
-        let unused = self.idle_tables.sweep(&mut state.idle_sweep);
+        let unused = self.idle_tables.sweep(&mut state.idle_sweep, open_trees);
         let unflushed = self.idle_tables.unflushed_of(&unused);
         self.flush_some(&mut state)?;
         self.checkpoint_temporary();
@@ -137,7 +145,7 @@ impl CheckpointContext<'_> {
             None => return Ok(()),
         };
         let failed = self.run_round(&mut state, scope, unflushed, false)?;
-        self.idle_tables.close();
+        self.idle_tables.close(open_trees);
         for (id, slot) in unused {
             self.idle_tables.close_if_unused(id, &slot, SpaceGoal::Idle);
         }
@@ -205,8 +213,30 @@ impl CheckpointContext<'_> {
             return self.run_maintenance(false);
         }
         if let Some(_closing) = self.closing_idle.try_lock() {
-            let unflushed = self.idle_tables.close();
+            let unflushed = self.idle_tables.close(self.idle_tables.open_trees());
             signals.note_closed(unflushed > 0);
+        }
+        Ok(())
+    }
+
+    /// Called by a thread that will open a table: while there are too many open trees, waits until
+    /// maintenance has closed idle tables, for a short time. If more tables are in use, the number
+    /// grows nevertheless, but slowly.
+    ///
+    /// # Errors
+    /// As [`CheckpointContext::close_idle_tables`].
+    pub(crate) fn await_closed_trees(&self, interrupted: &dyn Fn() -> bool) -> EngineResult<()> {
+        let signals = self.flush.signals;
+        let began = Instant::now();
+        while self.idle_tables.open_trees() == OpenTrees::TooMany
+            && began.elapsed() < OPENING_DELAY_MAX
+            && !interrupted()
+        {
+            if !signals.has_threads() {
+                return self.run_maintenance(false);
+            }
+            signals.wake_maintenance();
+            signals.wait_for_space(OPENING_POLL_PERIOD);
         }
         Ok(())
     }

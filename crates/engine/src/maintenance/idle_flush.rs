@@ -9,7 +9,7 @@
 
 use super::checkpoint_plan::{Planned, Scope};
 use super::checkpoint_round::BATCH_INDEXES;
-use super::idle_tables::{IdleTables, unflushed_indexes};
+use super::idle_tables::{IdleTables, OpenTrees, unflushed_indexes};
 use crate::core::index::Index;
 use crate::core::maintenance_state::IdleSweep;
 use crate::core::tables::Slot;
@@ -30,6 +30,12 @@ const URGENT_FILES_PER_SECOND: u32 = 64;
 
 /// The same while the excess is more than `EXCESS_FACTOR_MAX` times the limit.
 const FILES_PER_SECOND_MAX: u32 = 256;
+
+/// The same while openings of tables wait: more than the disk can sync.
+const UNLIMITED_FILES_PER_SECOND: u32 = 1 << 20;
+
+/// Maximum of one pass, so that its tables are closed soon.
+const FILES_PER_PASS: usize = 512;
 
 /// Multiple of the limit of open tables. If `IdleSweep::excess` is larger, files are written at the
 /// maximum rate.
@@ -52,7 +58,9 @@ fn planned(index: &Arc<Index>) -> Planned {
 
 impl IdleTables<'_> {
     fn files_per_second(&self, excess: usize, is_urgent: bool) -> u32 {
-        if excess > self.kept.saturating_mul(EXCESS_FACTOR_MAX) {
+        if self.open_trees() == OpenTrees::TooMany {
+            UNLIMITED_FILES_PER_SECOND
+        } else if excess > self.kept.saturating_mul(EXCESS_FACTOR_MAX) {
             FILES_PER_SECOND_MAX
         } else if is_urgent || excess > self.kept || self.flush.is_page_cache_short() {
             URGENT_FILES_PER_SECOND
@@ -73,7 +81,7 @@ impl IdleTables<'_> {
     ) -> EngineResult<()> {
         let rate = self.files_per_second(sweep.excess, is_urgent);
         let allowed = match self.flush.signals.has_threads() {
-            true => sweep.pace.allowed(Instant::now(), rate),
+            true => sweep.pace.allowed(Instant::now(), rate).min(FILES_PER_PASS),
             false => usize::MAX,
         };
         let mut flush = IdleFlush::default();
@@ -98,6 +106,7 @@ impl IdleTables<'_> {
         for (id, slot) in flush.tables {
             self.close_if_unused(id, &slot, SpaceGoal::Busy);
         }
+        self.flush.signals.space_available();
         Ok(())
     }
 

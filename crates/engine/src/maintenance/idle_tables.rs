@@ -13,6 +13,7 @@
 
 use super::flusher::FlushContext;
 use crate::core::index::Index;
+use crate::core::live_trees::LiveTrees;
 use crate::core::maintenance_state::IdleSweep;
 use crate::core::table::Table;
 use crate::core::tables::{Slot, Tables};
@@ -34,9 +35,23 @@ const QUIET_PERIOD: Duration = Duration::from_secs(2);
 /// Factor by which sweeps are more frequent while many tables are opened.
 const URGENT_SWEEPS: u32 = 6;
 
+/// The period of sweeps while many trees are open.
+const SHORT_PERIOD: Duration = Duration::from_secs(1);
+
+/// The number of open trees, compared with its bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OpenTrees {
+    Few,
+    /// Idle tables are closed early.
+    Many,
+    /// Idle tables are closed as fast as possible, and openings wait.
+    TooMany,
+}
+
 /// The parts of an engine that closing idle tables needs.
 pub(super) struct IdleTables<'a> {
     pub tables: &'a Mutex<Tables>,
+    pub trees: &'a LiveTrees,
     pub flush: FlushContext<'a>,
     /// Tables without handles are closed while more tables than this are open.
     pub kept: usize,
@@ -102,12 +117,25 @@ impl IdleTables<'_> {
         slots.into_iter().filter(is_open).collect()
     }
 
-    /// Closes tables without handles while more than `kept` are open. Returns the number of
-    /// tables without handles above this limit, which could not be closed, usually because they
-    /// must be flushed first.
-    pub(super) fn close(&self) -> usize {
+    pub(super) fn open_trees(&self) -> OpenTrees {
+        let (count, max) = (self.trees.count(), self.flush.budget.open_trees_max());
+        match () {
+            () if count > max => OpenTrees::TooMany,
+            () if count > max / 2 => OpenTrees::Many,
+            () => OpenTrees::Few,
+        }
+    }
+
+    /// Closes tables without handles while more than `kept` are open; all if there are too many
+    /// trees. Returns the number of tables without handles above this limit, which could not be
+    /// closed, usually because they must be flushed first.
+    pub(super) fn close(&self, open_trees: OpenTrees) -> usize {
         let slots = self.open_slots();
-        let mut excess = slots.len().saturating_sub(self.kept);
+        let kept = match open_trees {
+            OpenTrees::Few => self.kept,
+            OpenTrees::Many | OpenTrees::TooMany => 0,
+        };
+        let mut excess = slots.len().saturating_sub(kept);
         let mut refused = 0;
         for (id, slot) in slots {
             if excess == 0 {
@@ -148,7 +176,7 @@ impl IdleTables<'_> {
     /// Continues the sweep, or begins one that is due: closes tables that were
     /// not used since the previous sweep. Returns those that must be flushed first,
     /// some at a time. While the engine is busy, adds them to `sweep.waiting` instead.
-    pub(super) fn sweep(&self, sweep: &mut IdleSweep) -> Vec<(u64, Slot)> {
+    pub(super) fn sweep(&self, sweep: &mut IdleSweep, open_trees: OpenTrees) -> Vec<(u64, Slot)> {
         let end = self.flush.log.end();
         if end != sweep.log_end {
             sweep.log_end = end;
@@ -157,9 +185,11 @@ impl IdleTables<'_> {
         let signals = self.flush.signals;
         let is_quiet = !signals.has_threads() || sweep.quiet_since.elapsed() >= QUIET_PERIOD;
         if sweep.rest.is_empty() {
-            let period = match sweep.is_urgent {
-                true => self.idle_after / URGENT_SWEEPS,
-                false => self.idle_after,
+            let period = match (open_trees, sweep.is_urgent) {
+                (OpenTrees::TooMany, _) => Duration::ZERO,
+                (OpenTrees::Many, _) => SHORT_PERIOD.min(self.idle_after),
+                (OpenTrees::Few, true) => self.idle_after / URGENT_SWEEPS,
+                (OpenTrees::Few, false) => self.idle_after,
             };
             if sweep.began.elapsed() < period {
                 return Vec::new();

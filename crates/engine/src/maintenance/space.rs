@@ -421,7 +421,8 @@ mod tests {
     fn with_tables(count: usize) -> Engine {
         let mut options = EngineOptions::new("/data");
         options.background_threads = 0;
-        options.cache_bytes = 8 << 20;
+        // Enough memory for all trees.
+        options.cache_bytes = 64 << 20;
         options.open_tables_kept = usize::MAX;
         options.tree = teak_tree::TreeOptions::tiny();
         let engine = Engine::open(Arc::new(MemoryDisk::new()), options).unwrap();

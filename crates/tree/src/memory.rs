@@ -9,7 +9,7 @@ use crate::huge_chunk::{HUGE_CHUNK_BYTES, HugeChunk};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use teak_base::FileId;
 
 /// Bytes of memtables, by their state.
@@ -60,6 +60,8 @@ pub struct MemtableMemory {
     spare_taken: AtomicBool,
     /// Bytes of all mapped chunks, spare ones included.
     mapped: AtomicU64,
+    /// Number of accounts.
+    trees: AtomicUsize,
 }
 
 /// # Spare memory
@@ -131,6 +133,12 @@ impl MemtableMemory {
             frozen: load(&self.frozen),
             retired: load(&self.retired),
         }
+    }
+
+    /// The number of trees that are open, or whose memtables readers use.
+    #[must_use]
+    pub fn trees(&self) -> usize {
+        self.trees.load(Ordering::Relaxed)
     }
 
     /// The bytes by which memtables have grown since this was created. Never decreases.
@@ -211,6 +219,7 @@ pub(crate) struct TreeAccount {
 
 impl TreeAccount {
     pub(crate) fn new(memory: &Arc<MemtableMemory>, file: FileId) -> Arc<Self> {
+        memory.trees.fetch_add(1, Ordering::Relaxed);
         Arc::new(Self {
             memory: Arc::clone(memory),
             file,
@@ -225,6 +234,12 @@ impl TreeAccount {
     /// Puts the tree on the list of slow reads.
     pub(crate) fn request_reader_job(&self) {
         self.memory.add_slow_read(self.file);
+    }
+}
+
+impl Drop for TreeAccount {
+    fn drop(&mut self) {
+        self.memory.trees.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -374,6 +389,9 @@ mod tests {
         assert_eq!(memory.used(), MemtableUse::default());
         assert_eq!((memory.largest(None), memory.largest_bytes()), (None, 0));
         assert_eq!((memory.written(), second.written()), (408, 308));
+        assert_eq!(memory.trees(), 2);
+        drop((first, second));
+        assert_eq!(memory.trees(), 0);
     }
 
     #[test]

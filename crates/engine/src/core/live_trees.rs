@@ -21,13 +21,6 @@ struct List {
 }
 
 impl LiveTrees {
-    /// The number of trees. Takes time proportional to the length of the list.
-    pub(crate) fn count(&self) -> usize {
-        let list = self.0.lock();
-        let exists = |tree: &&Weak<LiveVersions>| tree.strong_count() > 0;
-        list.trees.iter().filter(exists).count()
-    }
-
     pub(crate) fn register(&self, tree: &Arc<LiveVersions>) {
         let mut list = self.0.lock();
         if list.trees.len() >= list.pruned_at {

@@ -64,7 +64,6 @@ impl<'a> From<&'a EngineCore> for CheckpointContext<'a> {
             catalogue: core.into(),
             idle_tables: IdleTables {
                 tables: &core.tables,
-                trees: &core.files.live_trees,
                 flush: core.into(),
                 kept: core.options.open_tables_kept,
                 idle_after: core.options.table_idle_period,
@@ -125,7 +124,8 @@ impl CheckpointContext<'_> {
             state.idle_sweep.is_urgent = true;
             self.flush.signals.reset_opened();
             let count = self.idle_tables.close(open_trees);
-            if count > self.options.open_tables_kept / 4 || open_trees != OpenTrees::Few {
+            let are_many = count > self.options.open_tables_kept / 4;
+            if are_many || (count > 0 && open_trees != OpenTrees::Few) {
                 let sweep = &mut state.idle_sweep;
                 self.idle_tables.queue_unflushed(sweep, count);
             }

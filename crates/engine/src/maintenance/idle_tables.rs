@@ -13,7 +13,6 @@
 
 use super::flusher::FlushContext;
 use crate::core::index::Index;
-use crate::core::live_trees::LiveTrees;
 use crate::core::maintenance_state::IdleSweep;
 use crate::core::table::Table;
 use crate::core::tables::{Slot, Tables};
@@ -51,7 +50,6 @@ pub(super) enum OpenTrees {
 /// The parts of an engine that closing idle tables needs.
 pub(super) struct IdleTables<'a> {
     pub tables: &'a Mutex<Tables>,
-    pub trees: &'a LiveTrees,
     pub flush: FlushContext<'a>,
     /// Tables without handles are closed while more tables than this are open.
     pub kept: usize,
@@ -118,7 +116,8 @@ impl IdleTables<'_> {
     }
 
     pub(super) fn open_trees(&self) -> OpenTrees {
-        let (count, max) = (self.trees.count(), self.flush.budget.open_trees_max());
+        let count = self.flush.memtables().trees();
+        let max = self.flush.budget.open_trees_max();
         match () {
             () if count > max => OpenTrees::TooMany,
             () if count > max / 2 => OpenTrees::Many,

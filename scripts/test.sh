@@ -99,7 +99,7 @@ for name; do
         compare) stage compare python3 -m tests.sql.run --statements="${STATEMENTS:-250000}" --seed=1 ;;
         ddl_kill) stage ddl_kill python3 -m tests.ddl_crash.run --kills="${DDL_KILLS:-10}" --seed=1 ;;
         isolation)
-            stage python-tests python3 -m unittest tests.harness.test_wire tests.harness.test_server tests.harness.test_time_limit tests.isolation.test_checker tests.soak.test_bounds bench.memory.test_memory bench.rivals.test_rivals
+            stage python-tests python3 -m unittest tests.harness.test_wire tests.harness.test_server tests.harness.test_time_limit tests.isolation.test_checker tests.soak.test_bounds tests.soak.test_sessions bench.memory.test_memory bench.rivals.test_rivals
             stage isolation python3 -m tests.isolation.run --transactions="${TRANSACTIONS:-3000}"
             ;;
         full-disk) stage full-disk python3 -m tests.full_disk.run ;;

@@ -42,20 +42,25 @@ class Session:
         return self.meter.run(self.connection, statement)
 
     def work_until(self, stopped):
+        recovering = False
         while not stopped.is_set():
             try:
                 if self.connection is None:
                     self.connection = self.open()
                     self.begin()
-                self.step()
-                time.sleep(self.pause)
+                # The killer may also end a statement of recover(), which is then repeated.
+                if recovering:
+                    self.recover()
+                else:
+                    self.step()
+                    time.sleep(self.pause)
+                recovering = False
             except SqlError as error:
+                recovering = not error.lost and error.number in EXPECTED
                 if error.lost:
                     self.connection = None
                     time.sleep(0.2)
-                elif error.number in EXPECTED:
-                    self.recover()
-                else:
+                elif not recovering:
                     self.queue.put((self.name, None, f"{self.name}: {error}"))
                     self.connection = None
                     time.sleep(1)

@@ -93,10 +93,20 @@ impl LeafShape {
             return ratio(self.bottom_runs, 4 * u64::from(options.leaf_runs_max));
         }
         let against = self.bottom_bytes.max(options.leaf_bytes / 4);
-        ratio(self.pending_bytes, against)
-            .max(ratio(self.pending_runs, u64::from(options.leaf_runs_max)))
+        let is_tiny = self.bottom_bytes + self.pending_bytes <= options.leaf_bytes / TINY_LEAF;
+        let runs_max = match is_tiny {
+            true => TINY_LEAF_RUNS_MAX,
+            false => options.leaf_runs_max,
+        };
+        ratio(self.pending_bytes, against).max(ratio(self.pending_runs, u64::from(runs_max)))
     }
 }
+
+/// A leaf is tiny if its runs have at most `leaf_bytes` divided by this number: about a page.
+const TINY_LEAF: u64 = 128;
+/// The number of pending runs at which the merge of a tiny leaf is due. It writes about as much as a
+/// flush, and the description of a run takes more memory than its rows in the file.
+const TINY_LEAF_RUNS_MAX: u32 = 2;
 
 /// A job is due when one in so many entries of a child and of the nodes below it is garbage. An
 /// update of an indexed column writes a delete and a put. At this share, such updates make a leaf
@@ -450,6 +460,25 @@ mod tests {
         // The older ones suffice.
         assert_eq!(due_at(&[(10, 9), (50, 5)]), Some(WriteId(6)));
         assert_eq!(due_at(&[(50, u64::MAX)]), Some(WriteId(u64::MAX)));
+    }
+
+    #[test]
+    fn a_tiny_leaf_is_merged_at_its_second_pending_run() {
+        let options = TreeOptions::default();
+        let due = |bytes, pending_runs| {
+            let shape = LeafShape {
+                bottom_bytes: bytes,
+                bottom_runs: 1,
+                pending_bytes: 100,
+                pending_runs,
+            };
+            shape.due(&options) >= 1.0
+        };
+        let tiny = options.leaf_bytes / TINY_LEAF - 100;
+        assert!(!due(tiny, 1));
+        assert!(due(tiny, 2));
+        assert!(!due(tiny + 1, 2));
+        assert!(due(tiny + 1, u64::from(options.leaf_runs_max)));
     }
 
     #[test]

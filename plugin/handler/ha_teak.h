@@ -170,9 +170,10 @@ class ha_teak final : public handler {
   OpenTable open_{*this};
   LockPolicy locks_{open_};
   RowPositions positions_{open_};
-  RowFetcher fetcher_{open_, locks_, positions_};
+  ConflictingRow conflicting_row_;
+  RowFetcher fetcher_{open_, locks_, positions_, conflicting_row_};
   Scan scan_{open_, locks_, fetcher_};
-  RowWriter writer_{open_, locks_, positions_};
+  RowWriter writer_{open_, locks_, positions_, conflicting_row_};
   AutoIncrement auto_increment_{open_, locks_};
   TableStatistics statistics_{open_};
   Costs costs_{open_};

@@ -109,8 +109,10 @@ int RowFetcher::fetch_large(const teak_row &entry, uchar *record) {
 int RowFetcher::fetch_by_position(const uchar *position, uchar *record) {
   teak_row row;
   uint8_t row_id[KeyCodec::HIDDEN_ROW_ID_BYTES];
+  const teak_slice primary = positions_.primary_of(position, row_id);
   read_by_primary_ = true;
-  const teak_status status = rows_.get(positions_.primary_of(position, row_id), &row);
+  is_conflicting_row_ = locks_.mode() == TEAK_LOCK_EXCLUSIVE && conflicting_row_.take(primary, &row);
+  const teak_status status = is_conflicting_row_ ? TEAK_OK : rows_.get(primary, &row);
   if (status == TEAK_NOT_FOUND) return HA_ERR_KEY_NOT_FOUND;
   if (status != TEAK_OK) return open_.failure(status);
   return decode_row(row, record, all_columns_) ? 0 : open_.corrupt("a row is malformed");
@@ -155,6 +157,7 @@ int RowFetcher::fetch_row_of_entry(const teak_row &entry, const Share::EntryRest
   uchar *const first_record = open_.table()->record[0];
   teak_row row;
   read_by_primary_ = true;
+  is_conflicting_row_ = false;
   teak_status status = rows_.get(rest.primary, &row);
   const bool may_differ =
       locks_.locking() || open_.session()->is_past_snapshot() || thd_tx_isolation(open_.thd()) == ISO_READ_UNCOMMITTED;

@@ -20,6 +20,7 @@
 
 #include "base/core.h"
 #include "format/buffer.h"
+#include "handler/conflicting_row.h"
 #include "handler/lock_policy.h"
 #include "handler/row_position.h"
 #include "session/cursor.h"
@@ -29,8 +30,8 @@ namespace teak {
 
 class RowFetcher {
  public:
-  RowFetcher(OpenTable &open, const LockPolicy &locks, const RowPositions &positions)
-      : open_(open), locks_(locks), positions_(positions) {}
+  RowFetcher(OpenTable &open, const LockPolicy &locks, const RowPositions &positions, ConflictingRow &conflicting_row)
+      : open_(open), locks_(locks), positions_(positions), conflicting_row_(conflicting_row) {}
   RowFetcher(const RowFetcher &) = delete;
   RowFetcher &operator=(const RowFetcher &) = delete;
 
@@ -58,8 +59,10 @@ class RowFetcher {
 
   /* Whether the last row was read by its primary key and not from the scan's cursor. */
   bool read_by_primary() const { return read_by_primary_; }
-  /* Unlocks the row that was read last by its primary key. */
-  void unlock() { rows_.unlock(); }
+  /* Unlocks the row that was read last by its primary key. A conflicting row remains locked. */
+  void unlock() {
+    if (!is_conflicting_row_) rows_.unlock();
+  }
 
  private:
   int fetch_large(const teak_row &entry, uchar *record);
@@ -78,12 +81,14 @@ class RowFetcher {
   OpenTable &open_;
   const LockPolicy &locks_;
   const RowPositions &positions_;
+  ConflictingRow &conflicting_row_;
   Cursor rows_;   // reads rows by primary key
   Cursor probe_;  // checks that a locked row still has an entry
   uint key_ = MAX_KEY;
   bool all_columns_ = false;  // the complete row may be written back
   bool positions_only_ = false;
   bool read_by_primary_ = false;
+  bool is_conflicting_row_ = false;  // the last row was returned from conflicting_row_
   ByteBuffer compared_key_;
   BlobArena blobs_;
 };

@@ -15,7 +15,8 @@ namespace teak {
 
 class RowWriter::Insertion {
  public:
-  Insertion(RowWriter &writer, const uchar *record) : writer_(writer), record_(record) {}
+  Insertion(RowWriter &writer, const uchar *record, bool locks_conflicting_row)
+      : writer_(writer), record_(record), locks_conflicting_row_(locks_conflicting_row) {}
 
   void drop_building() { writer_.entries_.resize(writer_.open_.share()->indexes()); }
 
@@ -31,13 +32,15 @@ class RowWriter::Insertion {
   }
 
   teak_status call(teak_duplicate *duplicate) {
-    return teak_transaction_insert(writer_.open_.transaction(), writer_.open_.share()->table(), writer_.entries_.data(),
-                                   writer_.entries_.size(), duplicate);
+    const auto insert = locks_conflicting_row_ ? teak_transaction_insert_or_lock : teak_transaction_insert;
+    return insert(writer_.open_.transaction(), writer_.open_.share()->table(), writer_.entries_.data(),
+                  writer_.entries_.size(), duplicate);
   }
 
  private:
   RowWriter &writer_;
   const uchar *const record_;
+  const bool locks_conflicting_row_;
 };
 
 class RowWriter::Change {
@@ -108,10 +111,12 @@ void RowWriter::reset() {
   probe_.close();
   row_.clear();
   row_.shrink(KEEP_BYTES);
+  conflicting_row_.reset();
   writes_over_duplicates_ = false;
 }
 
 int RowWriter::begin() {
+  conflicting_row_.discard_value();
   if (int error = open_.begin_write()) return error;
   // Done before keys are encoded, because it invalidates slices of encoded keys. No ALTER TABLE can begin while a
   // statement uses the table.
@@ -157,8 +162,9 @@ int RowWriter::insert(const uchar *record) {
     entries_[index] = {index, !new_keys_.is_unique(index), new_keys_.key(index), new_value(index)};
 
   const enum_duplicates duplicates = open_.thd()->lex->duplicates;
-  Insertion insertion(*this, record);
-  return write(insertion, writes_over_duplicates_ || duplicates == DUP_REPLACE || duplicates == DUP_UPDATE);
+  const bool wants_conflicting_row = writes_over_duplicates_ || duplicates == DUP_REPLACE || duplicates == DUP_UPDATE;
+  Insertion insertion(*this, record, wants_conflicting_row);
+  return write(insertion, wants_conflicting_row);
 }
 
 int RowWriter::update(const uchar *old_record, const uchar *new_record) {
@@ -216,15 +222,21 @@ int RowWriter::remove(const uchar *record) {
 
 /* ---- duplicate keys ---- */
 
-/* REPLACE and ON DUPLICATE KEY UPDATE continue with the conflicting row, so they lock it. So does a statement that
-   is logged as text, because it must find the same conflict when it is replayed. */
+/* REPLACE and ON DUPLICATE KEY UPDATE continue with the conflicting row, so they lock it, unless the engine has done so.
+   A statement that is logged as text locks it, too, because it must find the same conflict when it is replayed. */
 RowWriter::Conflict RowWriter::resolve_conflict(const teak_duplicate &duplicate, bool wants_conflicting_row) {
   const uint32_t index = duplicate.index;
   const int error = report_duplicate(duplicate);
   if (error != HA_ERR_FOUND_DUPP_KEY || !(wants_conflicting_row || locks_.is_replayed())) return {error, false};
+  if (duplicate.is_locked) {
+    // No unique key was checked before the primary key.
+    conflicting_row_.set_locked_value(duplicate.value);
+    return {error, false};
+  }
   teak_status status = lock_conflicting_row(index, wants_conflicting_row ? TEAK_LOCK_EXCLUSIVE : TEAK_LOCK_SHARED);
   if (status == TEAK_OK && wants_conflicting_row) status = lock_absent_keys(index);
   if (status == TEAK_OK) return {error, false};
+  conflicting_row_.discard_value();
   if (status == TEAK_NOT_FOUND || status == TEAK_DUPLICATE_KEY) return {0, true};
   return {open_.failure(status), false};
 }
@@ -236,11 +248,9 @@ int RowWriter::report_duplicate(const teak_duplicate &duplicate) {
   teak_slice primary = duplicate.key;
   if (duplicate.index != 0 && !share.primary_of_value(duplicate.value, &primary))
     return open_.corrupt("an entry of a unique key is malformed");
-  conflicting_row_.clear();
-  conflicting_row_.append(primary.data, primary.len);
-  if (conflicting_row_.failed()) return open_.out_of_memory();
-  if (!positions_.fits(slice(conflicting_row_))) return open_.corrupt("an entry of a unique key is malformed");
-  positions_.store(slice(conflicting_row_), open_.server().dup_ref);
+  if (!conflicting_row_.set_primary(primary)) return open_.out_of_memory();
+  if (!positions_.fits(conflicting_row_.primary())) return open_.corrupt("an entry of a unique key is malformed");
+  positions_.store(conflicting_row_.primary(), open_.server().dup_ref);
   open_.server().errkey = open_.session()->duplicate_key();
   return HA_ERR_FOUND_DUPP_KEY;
 }
@@ -250,13 +260,15 @@ teak_status RowWriter::lock_conflicting_row(uint32_t index, teak_lock_mode mode)
   const Share &share = *open_.share();
   teak_row row;
   probe_.bind(open_.session(), share.table(), 0, mode, locks_.cursor_options());
-  teak_status status = probe_.get(slice(conflicting_row_), &row);
-  if (status != TEAK_OK || index == 0) return status;
+  teak_status status = probe_.get(conflicting_row_.primary(), &row);
+  if (status != TEAK_OK) return status;
+  if (mode == TEAK_LOCK_EXCLUSIVE) conflicting_row_.set_locked_value(row.value);
+  if (index == 0) return TEAK_OK;
   probe_.bind(open_.session(), share.table(), index, mode, locks_.cursor_options());
   status = probe_.get(new_keys_.key(index), &row);
   if (status != TEAK_OK) return status;
   teak_slice primary;
-  const bool same = share.primary_of_value(row.value, &primary) && same_bytes(primary, slice(conflicting_row_));
+  const bool same = share.primary_of_value(row.value, &primary) && same_bytes(primary, conflicting_row_.primary());
   return same ? TEAK_OK : TEAK_NOT_FOUND;
 }
 

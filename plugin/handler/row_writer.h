@@ -11,8 +11,9 @@
    3. One call passes all entries to the engine, which writes all or none.
    4. If the engine rejects the write because the ALTER TABLE was rolled back since step 2, the write is repeated from
       step 2 without these entries.
-   5. If a unique key causes a duplicate-key error and the statement needs the conflicting row, that row is locked.
-      If it no longer conflicts, the write is repeated from step 2. */
+   5. If a unique key causes a duplicate-key error and the statement needs the conflicting row, that row is locked, and
+      its value is kept for the server's next read. If the primary key is the duplicate, the call of step 3 has usually
+      done so. Otherwise the row is looked up. If it no longer conflicts, the write is repeated from step 2. */
 
 #ifndef TEAK_HANDLER_ROW_WRITER_H
 #define TEAK_HANDLER_ROW_WRITER_H
@@ -21,6 +22,7 @@
 
 #include "base/core.h"
 #include "format/buffer.h"
+#include "handler/conflicting_row.h"
 #include "handler/lock_policy.h"
 #include "handler/row_keys.h"
 #include "handler/row_position.h"
@@ -31,8 +33,8 @@ namespace teak {
 
 class RowWriter {
  public:
-  RowWriter(OpenTable &open, const LockPolicy &locks, const RowPositions &positions)
-      : open_(open), locks_(locks), positions_(positions) {}
+  RowWriter(OpenTable &open, const LockPolicy &locks, const RowPositions &positions, ConflictingRow &conflicting_row)
+      : open_(open), locks_(locks), positions_(positions), conflicting_row_(conflicting_row) {}
   RowWriter(const RowWriter &) = delete;
   RowWriter &operator=(const RowWriter &) = delete;
 
@@ -74,13 +76,13 @@ class RowWriter {
   OpenTable &open_;
   const LockPolicy &locks_;
   const RowPositions &positions_;
+  ConflictingRow &conflicting_row_;
   RowKeys new_keys_, old_keys_;
   ByteBuffer row_, old_row_;  // encoded rows
   std::vector<teak_row_entry> entries_;
   std::vector<teak_row_change> changes_;
-  size_t change_count_ = 0;     // number of changes of the table's own indexes, which are first in changes_
-  ByteBuffer conflicting_row_;  // primary key of the row that caused the last duplicate-key error
-  Cursor probe_;                // locks the conflicting row
+  size_t change_count_ = 0;  // number of changes of the table's own indexes, which are first in changes_
+  Cursor probe_;             // locks the conflicting row
   bool writes_over_duplicates_ = false;
 };
 

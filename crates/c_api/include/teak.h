@@ -644,6 +644,9 @@ typedef struct teak_duplicate {
   teak_slice key;
   // Its value. Valid until the next call on the transaction or alteration.
   teak_slice value;
+  // Whether the entry is a row that teak_transaction_insert_or_lock() has locked. Key and value
+  // are then those of its newest version.
+  bool is_locked;
 } teak_duplicate;
 
 // A change of a row's entry in one index. If both keys are equal, only the value changes.
@@ -669,6 +672,17 @@ teak_status teak_transaction_insert(teak_transaction *transaction,
                                     const teak_row_entry *entries,
                                     size_t count,
                                     teak_duplicate *duplicate);
+
+// As teak_transaction_insert(). If an existing row has the same key in index 0, this row is also
+// locked, as a cursor with TEAK_LOCK_EXCLUSIVE would lock it, and `duplicate` receives its newest
+// version. TEAK_CONFLICT under snapshot isolation when it is newer than the snapshot. The call does
+// not wait for this lock: `is_locked` is false if it was not free. Then, and after a duplicate in
+// another index, the caller has to read the row with a cursor.
+teak_status teak_transaction_insert_or_lock(teak_transaction *transaction,
+                                            teak_table *table,
+                                            const teak_row_entry *entries,
+                                            size_t count,
+                                            teak_duplicate *duplicate);
 
 // Updates one row, given the changed entries. Index 0 must be included. TEAK_NOT_FOUND when the
 // row does not exist; TEAK_CONFLICT when it changed after the snapshot and this transaction has

@@ -57,6 +57,9 @@ pub struct teak_duplicate {
     pub key: teak_slice,
     /// Its value. Valid until the next call on the transaction or alteration.
     pub value: teak_slice,
+    /// Whether the entry is a row that teak_transaction_insert_or_lock() has locked. Key and value
+    /// are then those of its newest version.
+    pub is_locked: bool,
 }
 
 impl teak_duplicate {
@@ -65,6 +68,7 @@ impl teak_duplicate {
             index: found.index.0,
             key: teak_slice::of(&found.key),
             value: teak_slice::of(&found.value),
+            is_locked: found.is_locked,
         }
     }
 }
@@ -166,6 +170,27 @@ pub unsafe extern "C" fn teak_transaction_insert(
     boundary!([owned(transaction), reference(table), array(entries, count), maybe_out(duplicate)] {
         let outcome = converted(entries, NO_ENTRY, entry, |entries| {
             transaction.insert(&table.handle, entries)
+        })?;
+        finish(outcome, transaction, duplicate)
+    })
+}
+
+/// As teak_transaction_insert(). If an existing row has the same key in index 0, this row is also
+/// locked, as a cursor with TEAK_LOCK_EXCLUSIVE would lock it, and `duplicate` receives its newest
+/// version. TEAK_CONFLICT under snapshot isolation when it is newer than the snapshot. The call does
+/// not wait for this lock: `is_locked` is false if it was not free. Then, and after a duplicate in
+/// another index, the caller has to read the row with a cursor.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_insert_or_lock(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    entries: *const teak_row_entry,
+    count: usize,
+    duplicate: *mut teak_duplicate,
+) -> teak_status {
+    boundary!([owned(transaction), reference(table), array(entries, count), maybe_out(duplicate)] {
+        let outcome = converted(entries, NO_ENTRY, entry, |entries| {
+            transaction.insert_or_lock(&table.handle, entries)
         })?;
         finish(outcome, transaction, duplicate)
     })

@@ -155,6 +155,7 @@ fn calls_made_per_row_do_not_allocate() {
             index: 9,
             key: NONE,
             value: NONE,
+            is_locked: false,
         };
         sparing("duplicate", |n| {
             let key = u64::from(n).to_be_bytes();

@@ -48,6 +48,10 @@ pub struct Duplicate {
     pub key: Vec<u8>,
     /// Its value.
     pub value: Vec<u8>,
+    /// Whether the entry is a row that the failed write has locked; see
+    /// [`EngineTransaction::insert_or_lock`]. Its key and value are then those of its newest
+    /// version.
+    pub is_locked: bool,
 }
 
 /// A transaction. Dropping it rolls it back, unless it is prepared: then it remains and can be

@@ -71,8 +71,35 @@ impl EngineTransaction {
     /// `TableReadOnly`, `LogFull`, `Wait`, `Storage`, `NoSuchIndex`; `InvalidArgument` when the
     /// transaction is prepared.
     pub fn insert(&mut self, table: &TableHandle, entries: &[RowEntry<'_>]) -> EngineResult<()> {
+        self.insert_planned(table, entries, false)
+    }
+
+    /// As [`EngineTransaction::insert`]. If an existing row has the same key in the rows' index,
+    /// also locks that row exclusively, as a locking read would, and thus saves this read: the insert
+    /// has found the row's newest version. Does not wait for the lock: if it is not free,
+    /// [`Duplicate::is_locked`](crate::Duplicate::is_locked) is `false`, and the caller has to read
+    /// the row.
+    ///
+    /// # Errors
+    /// Those of [`EngineTransaction::insert`]; `Conflict` under snapshot isolation, when the
+    /// existing row is newer than the snapshot.
+    pub fn insert_or_lock(
+        &mut self,
+        table: &TableHandle,
+        entries: &[RowEntry<'_>],
+    ) -> EngineResult<()> {
+        self.insert_planned(table, entries, true)
+    }
+
+    fn insert_planned(
+        &mut self,
+        table: &TableHandle,
+        entries: &[RowEntry<'_>],
+        locks_duplicate: bool,
+    ) -> EngineResult<()> {
         let indexes = table.indexes()?;
         let mut row = RowPlan::new(&indexes);
+        row.locks_duplicate = locks_duplicate;
         for entry in entries {
             let file = row.file_of(entry.index)?;
             if entry.unique {

@@ -71,6 +71,7 @@ impl Alteration {
                             index: IndexNumber(number),
                             key: key.to_vec(),
                             value: value.to_vec(),
+                            is_locked: false,
                         };
                         match &mut self.repair {
                             _ if !added.unique => Err(EngineError::InvalidArgument(

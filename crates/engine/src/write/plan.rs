@@ -81,6 +81,8 @@ pub(super) struct RowPlan<'a> {
     indexes: &'a [Arc<Index>],
     pub checks: SmallVec<[KeyCheck<'a>; 4]>,
     pub operations: SmallVec<[IndexOperation<'a>; 8]>,
+    /// Whether a write that fails because its row exists locks the existing row.
+    pub locks_duplicate: bool,
 }
 
 impl<'a> RowPlan<'a> {
@@ -89,6 +91,7 @@ impl<'a> RowPlan<'a> {
             indexes,
             checks: SmallVec::new(),
             operations: SmallVec::new(),
+            locks_duplicate: false,
         }
     }
 

@@ -2,6 +2,7 @@
 //! transaction is in conflict.
 
 use super::plan::{IndexOperation, KeyCheck, KeyRequirement, RowPlan};
+use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
 use crate::maintenance::log_space::reserve_row;
@@ -45,6 +46,47 @@ fn write_record<'a>(write_id: WriteId, writes: &'a [WriteOperation<'a>]) -> Reco
         write_id,
         operations: writes.into(),
     }
+}
+
+/// Locks the existing row that makes an insert fail, under the latch of its key, as a locking read
+/// would ([`crate::newest_version::LockingRead`]). Does not wait: returns `false` if the lock is not
+/// free. `is_mine`: the transaction itself has written the row, which locks it.
+fn lock_duplicate(
+    context: &mut TransactionContext<'_>,
+    index: &Index,
+    check: &KeyCheck<'_>,
+    id: WriteId,
+    is_mine: bool,
+) -> EngineResult<bool> {
+    const MODE: LockMode = LockMode::Exclusive;
+    let me = context.transaction.id();
+    let name = check.row_name(index);
+    // A later write of the row would have to wait for such a range lock.
+    let is_range_locked = || index.ranges.blocks(check.key, false, me);
+    if !is_mine {
+        let is_owned = context.transaction.holds(name, MODE);
+        let transactions = &context.core.transactions;
+        if (!is_owned && is_range_locked())
+            || !transactions.try_lock(context.transaction, name, MODE)?
+        {
+            return Ok(false);
+        }
+        // Another transaction may have locked the range before it could see this lock.
+        if is_range_locked() {
+            transactions.unlock(context.transaction, check.lock);
+            return Ok(false);
+        }
+    }
+    if context.is_newer_than_snapshot(id)
+        && let Err(conflict) = context.accept_newer_than_snapshot()
+    {
+        if !is_mine {
+            let transactions = &context.core.transactions;
+            transactions.unlock(context.transaction, check.lock);
+        }
+        return Err(conflict);
+    }
+    Ok(true)
 }
 
 pub(super) struct RowWriter<'a, 'p> {
@@ -199,7 +241,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
 
     fn check_key(&mut self, check: &'a KeyCheck<'a>) -> EngineResult<Checked<'a>> {
         const MODE: LockMode = LockMode::Exclusive;
-        let context = &mut self.context;
+        let (context, row) = (&mut self.context, self.row);
         let transactions = &context.core.transactions;
         let is_row = check.requirement == KeyRequirement::Writable;
         // While this write waited for the lock, another transaction may have written the row.
@@ -209,7 +251,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             return Ok(Checked::Passed { is_row_owned: true });
         }
         let me = context.transaction.id();
-        let index = self.row.index(check.index)?;
+        let index = row.index(check.index)?;
         let name = check.row_name(index);
         // Also applies to unique keys: a transaction that had to wait for one holds its lock until
         // it has written the row.
@@ -251,10 +293,13 @@ impl<'a, 'p> RowWriter<'a, 'p> {
                 }
                 return Ok(Checked::Passed { is_row_owned });
             }
-            NewestVersion::Live(_) => {
+            NewestVersion::Live(id) => {
                 context.duplicate.index = check.index;
                 context.duplicate.key.clear();
                 context.duplicate.key.extend_from_slice(check.key);
+                context.duplicate.is_locked = row.locks_duplicate
+                    && check.index.is_rows()
+                    && lock_duplicate(context, index, check, id, is_mine)?;
                 return Err(EngineError::DuplicateKey);
             }
             NewestVersion::Absent(deleted_by) => {

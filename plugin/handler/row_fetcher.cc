@@ -110,11 +110,20 @@ int RowFetcher::fetch_by_position(const uchar *position, uchar *record) {
   teak_row row;
   uint8_t row_id[KeyCodec::HIDDEN_ROW_ID_BYTES];
   const teak_slice primary = positions_.primary_of(position, row_id);
+  const int error = fetch_conflicting(primary, record);
+  if (error != SKIP) return error;
   read_by_primary_ = true;
-  is_conflicting_row_ = locks_.mode() == TEAK_LOCK_EXCLUSIVE && conflicting_row_.take(primary, &row);
-  const teak_status status = is_conflicting_row_ ? TEAK_OK : rows_.get(primary, &row);
+  is_conflicting_row_ = false;
+  const teak_status status = rows_.get(primary, &row);
   if (status == TEAK_NOT_FOUND) return HA_ERR_KEY_NOT_FOUND;
   if (status != TEAK_OK) return open_.failure(status);
+  return decode_row(row, record, all_columns_) ? 0 : open_.corrupt("a row is malformed");
+}
+
+int RowFetcher::fetch_conflicting(teak_slice primary, uchar *record) {
+  teak_row row;
+  if (locks_.mode() != TEAK_LOCK_EXCLUSIVE || !conflicting_row_.take(primary, &row)) return SKIP;
+  read_by_primary_ = is_conflicting_row_ = true;
   return decode_row(row, record, all_columns_) ? 0 : open_.corrupt("a row is malformed");
 }
 

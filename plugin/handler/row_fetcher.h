@@ -56,6 +56,8 @@ class RowFetcher {
   /* Reads the row of an entry into the record. Returns 0, SKIP, REJECTED or the server's error. */
   int fetch(const teak_row &entry, uchar *record);
   int fetch_by_position(const uchar *position, uchar *record);
+  /* Returns the row that caused a duplicate-key error, if it has this primary key and is stored; otherwise SKIP. */
+  int fetch_conflicting(teak_slice primary, uchar *record);
 
   /* Whether the last row was read by its primary key and not from the scan's cursor. */
   bool read_by_primary() const { return read_by_primary_; }

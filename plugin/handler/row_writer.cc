@@ -264,12 +264,32 @@ teak_status RowWriter::lock_conflicting_row(uint32_t index, teak_lock_mode mode)
   if (status != TEAK_OK) return status;
   if (mode == TEAK_LOCK_EXCLUSIVE) conflicting_row_.set_locked_value(row.value);
   if (index == 0) return TEAK_OK;
+  bool same = false;
+  if (compare_unique_key(row, index, &same)) return same ? TEAK_OK : TEAK_NOT_FOUND;
   probe_.bind(open_.session(), share.table(), index, mode, locks_.cursor_options());
   status = probe_.get(new_keys_.key(index), &row);
   if (status != TEAK_OK) return status;
   teak_slice primary;
-  const bool same = share.primary_of_value(row.value, &primary) && same_bytes(primary, conflicting_row_.primary());
+  same = share.primary_of_value(row.value, &primary) && same_bytes(primary, conflicting_row_.primary());
   return same ? TEAK_OK : TEAK_NOT_FOUND;
+}
+
+/* Compares the key of a locked row in a unique index with the key of the new row. False: the index must be read, because
+   the key has virtual columns, which the row does not contain, or because the row is too large to be decoded for this. */
+bool RowWriter::compare_unique_key(const teak_row &row, uint32_t index, bool *same) {
+  constexpr size_t DECODED_BYTES_MAX = 16 << 10;
+  const Share &share = *open_.share();
+  const Share::Key &key = share.key(share.key_of(index));
+  if (key.has_virtual_column || row.value.len > DECODED_BYTES_MAX) return false;
+  decoded_record_.resize(open_.table_share()->reclength);
+  decoded_blobs_.clear();
+  if (!share.rows().decode(row.value.data, row.value.len, row.key.data, row.key.len, decoded_record_.data(), nullptr,
+                           &decoded_blobs_))
+    return false;
+  compared_key_.clear();
+  key.codec->encode_record(decoded_record_.data(), &compared_key_);
+  *same = same_bytes(slice(compared_key_), new_keys_.key(index));
+  return !compared_key_.failed();
 }
 
 /* The unique keys before the duplicate one had no conflict, and REPLACE and ON DUPLICATE KEY UPDATE rely on that: if

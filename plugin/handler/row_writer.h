@@ -71,6 +71,7 @@ class RowWriter {
   Conflict resolve_conflict(const teak_duplicate &duplicate, bool wants_conflicting_row);
   int report_duplicate(const teak_duplicate &duplicate);
   teak_status lock_conflicting_row(uint32_t index, teak_lock_mode mode);
+  bool compare_unique_key(const teak_row &row, uint32_t index, bool *same);
   teak_status lock_absent_keys(uint32_t duplicate_index);
 
   OpenTable &open_;
@@ -81,8 +82,11 @@ class RowWriter {
   ByteBuffer row_, old_row_;  // encoded rows
   std::vector<teak_row_entry> entries_;
   std::vector<teak_row_change> changes_;
-  size_t change_count_ = 0;  // number of changes of the table's own indexes, which are first in changes_
-  Cursor probe_;             // locks the conflicting row
+  size_t change_count_ = 0;            // number of changes of the table's own indexes, which are first in changes_
+  Cursor probe_;                       // locks the conflicting row
+  std::vector<uchar> decoded_record_;  // the conflicting row
+  BlobArena decoded_blobs_;
+  ByteBuffer compared_key_;
   bool writes_over_duplicates_ = false;
 };
 

@@ -138,6 +138,11 @@ teak_status Scan::set_prefix_bounds() {
 
 int Scan::read_unique(uchar *record) {
   exact_ = Exact::Found;
+  if (key_ == open_.share()->primary_key()) {
+    // REPLACE and ON DUPLICATE KEY UPDATE read the conflicting row of a table with partitions by its key.
+    const int error = fetcher_.fetch_conflicting(slice(prefix_), record);
+    if (error != RowFetcher::SKIP) return error;
+  }
   // While the lookup waited for a row lock, one transaction may have changed the key of that row, and another one may
   // have inserted the key. Then the lookup is repeated. A plain read of a transaction that is past its snapshot is not
   // repeated: it would find the same entry, because the snapshot does not change.

@@ -132,6 +132,10 @@ impl<'a> Take<'a> {
                 self.rest = rest;
                 Ok(u64::from(*byte))
             }
+            [low, high, rest @ ..] if *high < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(*low & 0x7f) | u64::from(*high) << 7)
+            }
             _ => self.long_varint(),
         }
     }

@@ -218,7 +218,7 @@ impl Page {
             writes: heads.writes,
             charge: None,
         };
-        if !(1..entries).all(|entry| page.key(entry - 1) <= page.key(entry)) {
+        if !(1..entries).all(|entry| are_in_order(page.key(entry - 1), page.key(entry))) {
             return Err(Malformed);
         }
         page.search = KeySearch::new(entries, SEARCH_STEP, |entry| page.key(entry));
@@ -260,13 +260,58 @@ fn join_values(
     out: &mut Vec<u8>,
 ) -> Result<(), Malformed> {
     let stored = stream.take(width.checked_mul(entries).ok_or(Malformed)?)?;
-    let mut fronts = Vec::with_capacity(stored.len());
-    planes::join(stored, width, &mut fronts);
-    for (entry, front) in fronts.chunks_exact(width).enumerate() {
-        let (start, end) = values.range(entry);
-        let rest = (end - start).checked_sub(width).ok_or(Malformed)?;
-        out.extend_from_slice(front);
-        out.extend_from_slice(stream.take(rest)?);
+    let mut rests = stream.rest();
+    if rests.is_empty() {
+        // Otherwise a value is shorter.
+        if !(0..entries).all(|entry| values.range(entry).0 == entry * width) {
+            return Err(Malformed);
+        }
+        planes::join(stored, width, out);
+        return Ok(());
     }
+    let start = out.len();
+    out.resize(start + stored.len() + rests.len(), 0);
+    let out = out.get_mut(start..).ok_or(Malformed)?;
+    for entry in 0..entries {
+        let (start, end) = values.range(entry);
+        let bytes = (end - start).checked_sub(width).ok_or(Malformed)?;
+        let place = out.get_mut(start + width..).ok_or(Malformed)?;
+        rests = copy_first(rests, bytes, place)?;
+    }
+    planes::join_at(stored, width, out, |row| values.range(row).0);
     Ok(())
+}
+
+/// Bytes that are copied at a time, without a call of a function.
+const COPY_BYTES: usize = 32;
+
+/// Copies the first `bytes` bytes to the start of `out`, and returns the others. May change the
+/// following bytes of `out`, too.
+#[inline]
+fn copy_first<'a>(from: &'a [u8], bytes: usize, out: &mut [u8]) -> Result<&'a [u8], Malformed> {
+    if bytes <= COPY_BYTES
+        && let Some(chunk) = from.first_chunk::<COPY_BYTES>()
+        && let Some(out) = out.first_chunk_mut::<COPY_BYTES>()
+    {
+        *out = *chunk;
+    } else {
+        let (bytes, out) = (from.get(..bytes), out.get_mut(..bytes));
+        out.ok_or(Malformed)?
+            .copy_from_slice(bytes.ok_or(Malformed)?);
+    }
+    from.get(bytes..).ok_or(Malformed)
+}
+
+/// Whether a key is at or before the next one. Calls no function if they differ in a whole word.
+#[inline]
+fn are_in_order(mut key: &[u8], mut next: &[u8]) -> bool {
+    while let (Some((a, rest)), Some((b, rest_of_next))) =
+        (key.split_first_chunk::<8>(), next.split_first_chunk::<8>())
+    {
+        if a != b {
+            return u64::from_be_bytes(*a) < u64::from_be_bytes(*b);
+        }
+        (key, next) = (rest, rest_of_next);
+    }
+    key <= next
 }

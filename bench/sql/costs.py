@@ -8,7 +8,8 @@ same statements on it, alternately on two servers, with a cache that contains th
 
 Then a Teak server with a small cache executes both again. The additional time is divided by the number of pages that were
 read (Teak_cache_misses). The system's cache contains the files, so this is the time of reading from memory, verifying and
-decompressing. Times are processor times of the server. Constants are medians of REPEAT.
+decompressing. MISS_NS of it are assumed not to depend on the size of the pages, which is estimated from their number. Times
+are processor times of the server. Constants are medians of REPEAT.
 """
 
 import argparse
@@ -20,6 +21,8 @@ from .run import machine, say, server_of
 TABLE = """CREATE TABLE t (id INT NOT NULL PRIMARY KEY, k INT NOT NULL, price DECIMAL(15,2) NOT NULL, amount DECIMAL(15,2) NOT NULL,
     day DATE NOT NULL, mode CHAR(10) NOT NULL, instruction CHAR(25) NOT NULL, comment VARCHAR(44) NOT NULL, KEY (k))
     ENGINE={engine} DEFAULT CHARSET=latin1"""
+ROW_BYTES = 130
+MISS_NS = 5000
 # 1 + seq * PRIME mod ROWS is a permutation if PRIME does not divide ROWS.
 PRIME = 15_485_863
 WORDS = "carefully final deposits sleep quickly regular ironic packages above bold accounts"
@@ -102,7 +105,7 @@ def main():
         innodb, teak, small = servers
         for measured in (innodb, teak):
             warmed(measured)
-        found = {name: [] for name in ("unit", "lookup", "scan_ratio", "miss", "scan_miss")}
+        found = {name: [] for name in ("unit", "lookup", "scan_ratio", "miss", "scan_miss", "pages")}
         for turn in range(options.repeat):
             unit, lookup = (measured.lookups(turn)[0] / options.lookups for measured in (innodb, teak))
             (reference, _), (scan, none) = innodb.scan(), teak.scan()
@@ -115,13 +118,16 @@ def main():
             found["scan_ratio"].append(scan / reference)
             found["miss"].append((missed - lookup * options.lookups) / pages)
             found["scan_miss"].append((scanned - scan) / read)
+            found["pages"].append(read)
             say(f"a row by an entry: InnoDB {unit:,.0f} ns, Teak {lookup:,.0f} ns; a scanned row: InnoDB {reference / options.rows:,.0f} ns, "
                 f"Teak {scan / options.rows:,.0f} ns; a page that is not cached: {found['miss'][-1]:,.0f} ns in a look-up ({pages:,} pages), "
                 f"{found['scan_miss'][-1]:,.0f} ns in a scan ({read:,})")
         medians = {name: statistics.median(values) for name, values in found.items()}
+        page_kib = options.rows * ROW_BYTES / 1024 / medians["pages"]
         print(f"\nconstexpr double UNIT_NS = {medians['unit']:.0f};\nconstexpr double LOOKUP_NS = {medians['lookup']:.0f};\n"
-              f"constexpr double MISS_NS = {medians['miss']:.0f};\n"
-              f"constexpr double SCAN_MISS_NS_PER_KIB = {medians['scan_miss'] / 64:.0f};\n\n"
+              f"constexpr double MISS_NS = {MISS_NS};\n"
+              f"constexpr double MISS_NS_PER_KIB = {(medians['miss'] - MISS_NS) / page_kib:.0f};\n"
+              f"constexpr double SCAN_MISS_NS_PER_KIB = {medians['scan_miss'] / page_kib:.0f};\n\n"
               f"A scan in memory takes {medians['scan_ratio']:.2f} of InnoDB's time; the costs assume 1.")
     finally:
         for measured in servers:

@@ -16,11 +16,12 @@ namespace teak::cost {
 constexpr double UNIT_NS = 3100;
 /* The same in Teak. */
 constexpr double LOOKUP_NS = 1800;
-/* A look-up of a row that is not in memory takes so much longer. */
-constexpr double MISS_NS = 34500;
+/* A look-up of a row that is not in memory takes so much longer: for any page, and for each KiB of it before compression. */
+constexpr double MISS_NS = 5000;
+constexpr double MISS_NS_PER_KIB = 460;
 /* A scan takes so much longer for each KiB, before compression, that is not in memory. */
 constexpr double SCAN_MISS_NS_PER_KIB = 620;
-/* Bytes of a page before compression. */
+/* Mean bytes of a page before compression, if the index does not report them: its files are closed, or it has no pages. */
 constexpr double PAGE_BYTES = 65536;
 
 }  // namespace teak::cost

@@ -49,6 +49,7 @@ const Costs::Index &Costs::index(uint number) {
   const double stored = static_cast<double>(sizes.raw_bytes);
   index.bytes = stored + static_cast<double>(sizes.memtable_bytes);
   index.entries = static_cast<double>(sizes.entries);
+  if (sizes.page_bytes != 0) index.page_bytes = static_cast<double>(sizes.page_bytes);
   if (stored == 0) return index;
   const double cached = static_cast<double>(sizes.cached_bytes);
   const double fits = static_cast<double>(sizes.cache_bytes_limit) * CACHE_SHARE;
@@ -61,12 +62,13 @@ const Costs::Index &Costs::of_key(uint key) {
   return index(open_.share() == nullptr ? 0 : open_.share()->index_of(key));
 }
 
-/* The number of `lookups` at random places that miss. */
+/* The cost of the misses of `lookups` at random places. */
 double Costs::misses(const Index &index, double lookups) {
-  const double pages = std::max(1.0, index.bytes / cost::PAGE_BYTES);
+  const double pages = std::max(1.0, index.bytes / index.page_bytes);
   // The expected number of pages that are read at all (Cardenas).
   const double touched = std::min(lookups, pages * -std::expm1(-lookups / pages));
-  return touched * index.uncached + (lookups - touched) * index.missing;
+  const double missed = touched * index.uncached + (lookups - touched) * index.missing;
+  return missed * units(cost::MISS_NS + index.page_bytes / 1024 * cost::MISS_NS_PER_KIB);
 }
 
 double Costs::scan() {
@@ -90,14 +92,14 @@ double Costs::read(uint key, uint ranges, ha_rows rows) {
   if (key != open_.table_share()->primary_key) {
     if (ranges != 0) return (ranges + lookups) * LOOKUP;
     // Rows of a range.
-    return lookups * LOOKUP + units(misses(primary, lookups) * cost::MISS_NS);
+    return lookups * LOOKUP + misses(primary, lookups);
   }
   const double part = primary.entries == 0 ? 1.0 : std::min(1.0, lookups / primary.entries);
   const double read =
       part * (pages(primary.bytes) + units(primary.uncached * primary.bytes / 1024 * cost::SCAN_MISS_NS_PER_KIB));
   // A single range may be one of many, in a join.
   const double first = ranges <= 1 ? 0 : misses(primary, ranges);
-  return ranges * LOOKUP + read + units(first * cost::MISS_NS);
+  return ranges * LOOKUP + read + first;
 }
 
 double Costs::entries_not_in_memory(uint key, ha_rows rows) {

@@ -18,6 +18,7 @@
 #define TEAK_HANDLER_COSTS_H
 
 #include "base/server_version.h"
+#include "handler/cost_constants.h"
 
 #include <vector>
 
@@ -50,6 +51,7 @@ class Costs {
     uint64_t statement = 0;  // in which the sizes were read
     double bytes = 0;        // of all entries, before compression
     double entries = 0;
+    double page_bytes = cost::PAGE_BYTES;  // of a page before compression, on average
     double uncached = 0;  // the part that is not in memory
     double missing = 0;   // the part that will not be in memory after all pages were read
   };

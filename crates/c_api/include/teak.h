@@ -354,7 +354,7 @@ typedef struct teak_index_definition {
   // Compression of the pages of bottom runs, and of values of 16 KiB or more, which are stored
   // separately. Pages of other runs use LZ4.
   teak_codec codec;
-  // Size of a page in bytes before compression, 1 KiB to 8 MiB. Default: 64 KiB.
+  // Maximum size of a page in bytes before compression, 1 KiB to 8 MiB. Default: 64 KiB.
   uint32_t page_bytes;
   // true: filters are built, for lookups of complete keys (rows, unique keys). Default: false.
   bool exact_lookups;
@@ -411,6 +411,8 @@ typedef struct teak_index_statistics {
   uint64_t cached_bytes;
   // Limit of the page cache, which all indexes share, in bytes.
   uint64_t cache_bytes_limit;
+  // Mean bytes of a page before compression; 0 while the table's files are closed.
+  uint64_t page_bytes;
 } teak_index_statistics;
 
 // Creates a table. Durable on return, as are dropping, renaming and truncating a table.

@@ -33,6 +33,8 @@ pub struct teak_index_statistics {
     pub cached_bytes: u64,
     /// Limit of the page cache, which all indexes share, in bytes.
     pub cache_bytes_limit: u64,
+    /// Mean bytes of a page before compression; 0 while the table's files are closed.
+    pub page_bytes: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -66,6 +68,7 @@ pub unsafe extern "C" fn teak_index_get_statistics(
             tombstones: found.tombstones,
             cached_bytes: found.cached_bytes,
             cache_bytes_limit: found.cache_bytes_limit,
+            page_bytes: found.page_bytes,
         };
         // SAFETY: the contract of `boundary`.
         unsafe { write_versioned(statistics, &translated, "statistics") }

@@ -32,6 +32,8 @@ pub struct IndexStatistics {
     pub cached_bytes: u64,
     /// Limit of the page cache, which all indexes share, in bytes.
     pub cache_bytes_limit: u64,
+    /// Mean uncompressed bytes of a page; 0 while the files are closed.
+    pub page_bytes: u64,
 }
 
 /// # Inspection
@@ -58,10 +60,15 @@ impl TableHandle {
                     codec,
                     cached_bytes: 0,
                     cache_bytes_limit: self.core.files.cache.capacity_bytes(),
+                    page_bytes: 0,
                 });
             }
         };
         let tree = index.tree.statistics();
+        let options = index.tree.options();
+        // Separate values are not in pages.
+        let page_bytes_max = u64::from(options.page_bytes);
+        let page_bytes = tree.raw_bytes.checked_div(tree.pages);
         Ok(IndexStatistics {
             entries: tree.rows,
             disk_bytes: index.tree.file_bytes(),
@@ -70,9 +77,10 @@ impl TableHandle {
             height: tree.height,
             runs: tree.runs,
             tombstones: tree.deletes + tree.range_tombstones,
-            codec: index.tree.options().codec,
+            codec: options.codec,
             cached_bytes: index.tree.cached_bytes(),
             cache_bytes_limit: index.tree.cache_bytes_limit(),
+            page_bytes: page_bytes.map_or(page_bytes_max, |bytes| bytes.min(page_bytes_max)),
         })
     }
 

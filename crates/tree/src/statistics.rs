@@ -30,6 +30,8 @@ pub struct TreeStatistics {
     pub raw_bytes: u64,
     /// Bytes of runs in the file, with separate values.
     pub stored_bytes: u64,
+    /// Pages of runs.
+    pub pages: u64,
     /// Values stored apart from their entries.
     pub separate_values: u64,
     /// Bytes of these values in the file.
@@ -111,6 +113,7 @@ impl Tree {
             rows: self.estimate_entries(),
             raw_bytes: summary.raw_bytes,
             stored_bytes: summary.stored_bytes,
+            pages: summary.pages,
             separate_values: summary.separate_values,
             separate_bytes: summary.separate_bytes,
             upper_bytes: summary.upper_bytes,

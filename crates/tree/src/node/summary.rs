@@ -23,6 +23,8 @@ pub(crate) struct Summary {
     pub(crate) raw_bytes: u64,
     /// Bytes in the file, with separate values.
     pub(crate) stored_bytes: u64,
+    /// Pages of runs.
+    pub(crate) pages: u64,
     /// Number of separate values.
     pub(crate) separate_values: u64,
     /// Bytes of the separate values in the file.
@@ -308,6 +310,7 @@ impl Summary {
                 &mut self.stored_bytes,
                 run.share(description.stored_bytes + separate.stored_bytes),
             ),
+            (&mut self.pages, run.share(description.index.pages())),
             (&mut self.separate_values, run.share(separate.count)),
             (&mut self.separate_bytes, run.share(separate.stored_bytes)),
         ] {
@@ -359,6 +362,7 @@ impl Summary {
                 (&mut total.merge_bytes, summary.merge_bytes),
                 (&mut total.raw_bytes, summary.raw_bytes),
                 (&mut total.stored_bytes, summary.stored_bytes),
+                (&mut total.pages, summary.pages),
                 (&mut total.separate_values, summary.separate_values),
                 (&mut total.separate_bytes, summary.separate_bytes),
                 (&mut total.upper_bytes, summary.upper_bytes),

@@ -123,6 +123,7 @@ impl NodeTotals {
             summary.merge_bytes,
             summary.raw_bytes,
             summary.stored_bytes,
+            summary.pages,
             summary.separate_values,
             summary.separate_bytes,
             summary.blocks_end / BLOCK_UNIT_BYTES,
@@ -161,6 +162,7 @@ impl NodeTotals {
             merge_bytes: total(take)?,
             raw_bytes: total(take)?,
             stored_bytes: total(take)?,
+            pages: total(take)?,
             separate_values: total(take)?,
             separate_bytes: total(take)?,
             blocks_end: total(take)?

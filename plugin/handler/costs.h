@@ -52,8 +52,8 @@ class Costs {
     double bytes = 0;        // of all entries, before compression
     double entries = 0;
     double page_bytes = cost::PAGE_BYTES;  // of a page before compression, on average
-    double uncached = 0;  // the part that is not in memory
-    double missing = 0;   // the part that will not be in memory after all pages were read
+    double uncached = 0;                   // the part that is not in memory
+    double missing = 0;                    // the part that will not be in memory after all pages were read
   };
 
   static double misses(const Index &index, double lookups);

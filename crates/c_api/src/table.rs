@@ -22,7 +22,7 @@ pub struct teak_index_definition {
     /// Compression of the pages of bottom runs, and of values of 16 KiB or more, which are stored
     /// separately. Pages of other runs use LZ4.
     pub codec: teak_codec_number,
-    /// Size of a page in bytes before compression, 1 KiB to 8 MiB. Default: 64 KiB.
+    /// Maximum size of a page in bytes before compression, 1 KiB to 8 MiB. Default: 64 KiB.
     pub page_bytes: u32,
     /// true: filters are built, for lookups of complete keys (rows, unique keys). Default: false.
     pub exact_lookups: bool,

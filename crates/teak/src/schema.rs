@@ -122,7 +122,8 @@ impl TableSchema {
         self
     }
 
-    /// Size of a new table's pages in bytes before compression, 1 KiB to 8 MiB; 64 KiB by default.
+    /// Maximum size of a new table's pages in bytes before compression, 1 KiB to 8 MiB; 64 KiB by
+    /// default.
     /// Smaller pages make point reads cheaper, larger ones compress better.
     pub fn page_bytes(mut self, bytes: u32) -> Self {
         self.page_bytes = bytes;

@@ -96,6 +96,7 @@ impl Shape {
     fn start(self, place: &Place, codec: Codec, filter_keys: FilterKeys) -> Writing<'_> {
         let options = RunWriterOptions {
             page_bytes: PAGE_BYTES,
+            page_bytes_min: PAGE_BYTES,
             codec,
             expected_bytes: RUN_BYTES as u64,
             filter_keys,

@@ -103,8 +103,8 @@ struct FilterCounts {
     negatives: AtomicU64,
 }
 
-/// Assumed bytes of a block, to size the cache's table.
-const BLOCK_BYTES_TYPICAL: u64 = 32 * 1024;
+/// Assumed bytes of a block, to size the cache's table. Many runs have pages of 16 KiB.
+const BLOCK_BYTES_TYPICAL: u64 = 16 * 1024;
 
 /// A separate value is cached if it is at most this fraction of a part of the cache. The cache is
 /// divided into parts by a hash of the key, and an entry evicts others of its part.

@@ -8,7 +8,8 @@ use teak_base::Codec;
 /// apply to blocks that are written afterwards, and to the planning of later jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeOptions {
-    /// Approximate raw bytes of a page. A larger entry gets a page of its own.
+    /// Maximum raw bytes of a page, approximately. A larger entry gets a page of its own. The writer
+    /// of a run chooses this size, half or a quarter of it.
     pub page_bytes: u32,
     /// Codec of bottom runs.
     pub codec: Codec,
@@ -105,6 +106,11 @@ impl TreeOptions {
                 }
                 false => value_bytes as u64,
             }
+    }
+
+    /// Minimum raw bytes of the pages of a run, approximately.
+    pub(crate) fn page_bytes_min(&self) -> usize {
+        self.page_bytes as usize / 4
     }
 
     /// Minimum size of a tail that is written as bottom runs (see `flush::partition`).

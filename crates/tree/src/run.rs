@@ -5,6 +5,7 @@ mod description;
 mod estimate;
 mod index_block;
 mod index_table;
+mod page_size;
 mod read_pattern;
 mod relocate;
 mod separate;
@@ -12,6 +13,7 @@ mod separate;
 mod tests;
 mod verify;
 mod writer;
+mod writer_options;
 
 pub use cursor::RunCursor;
 pub(crate) use description::SEPARATE_FRACTION;
@@ -25,7 +27,8 @@ pub(crate) use index_table::{IndexTableBuilder, bound_between};
 pub(crate) use read_pattern::BlockSource;
 pub use read_pattern::ReadPattern;
 pub(crate) use relocate::RelocateOptions;
-pub use writer::{FinishedRun, RunWriter, RunWriterOptions, SeparateOptions};
+pub use writer::{FinishedRun, RunWriter};
+pub use writer_options::{RunWriterOptions, SeparateOptions};
 
 use crate::block_memory::{BlockCharge, FileBlocks};
 use crate::cache::{Cached, Priority};

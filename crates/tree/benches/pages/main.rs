@@ -144,9 +144,10 @@ fn main() {
         println!("-- {}, {} entries", data.name, data.entries.len());
         for (form, codec, is_upper) in [("bottom", Codec::Zstd, false), ("upper", Codec::Lz4, true)]
         {
-            for page_kib in [16, 64] {
+            for (page_kib, min_kib) in [(16, 16), (64, 64), (64, 16)] {
                 let options = RunWriterOptions {
                     page_bytes: page_kib << 10,
+                    page_bytes_min: min_kib << 10,
                     codec,
                     expected_bytes: bytes as u64,
                     filter_keys: FilterKeys::Whole,
@@ -154,7 +155,11 @@ fn main() {
                     value_planes: if is_upper { 0 } else { data.value_planes },
                     separate: None,
                 };
-                costs(&data, &options, &format!("{form} {page_kib}"));
+                let size = match page_kib == min_kib {
+                    true => page_kib.to_string(),
+                    false => "chosen".to_owned(),
+                };
+                costs(&data, &options, &format!("{form} {size}"));
             }
         }
     }

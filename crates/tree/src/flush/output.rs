@@ -79,6 +79,7 @@ impl<'a> RunOutput<'a> {
         };
         let writer_options = RunWriterOptions {
             page_bytes: options.page_bytes as usize,
+            page_bytes_min: options.page_bytes_min(),
             codec,
             // The estimated size after compression.
             expected_bytes: expected_bytes.min(cut_bytes) / 2,

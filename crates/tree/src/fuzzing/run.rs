@@ -34,6 +34,7 @@ pub(super) fn run(bytes: &[u8]) {
             Codec::Lzma => page_bytes + 4096,
             _ => page_bytes,
         },
+        page_bytes_min: page_bytes / 4,
         codec,
         expected_bytes: u64::from(input.u16()),
         filter_keys: input.one_of(&FILTER_KEYS),

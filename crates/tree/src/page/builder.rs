@@ -4,7 +4,7 @@ use super::{
     FLAG_KEY_PLANES, FLAG_KEYS_OF_ONE_LENGTH, FLAG_SETTLED_PUTS, FLAG_VALUES_OF_ONE_LENGTH,
     PAGE_HEADER_BYTES, SEPARATE_PUT, planes,
 };
-use crate::EncodedReference;
+use crate::{EncodedReference, ValueReference};
 use teak_base::bytes::Put;
 use teak_base::{Operation, WriteId};
 
@@ -24,6 +24,8 @@ pub struct PageBuilder {
     /// Leading bytes of values to store as planes, if all values have them.
     value_planes: u32,
     value_bytes_min: u32,
+    /// One past the last byte, in the file, of the separate values.
+    values_end: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +63,49 @@ impl PageBuilder {
     /// When the key exceeds 4 GiB.
     pub fn push_separate(&mut self, key: &[u8], write_id: WriteId, reference: &EncodedReference) {
         self.add(key, write_id, SEPARATE_PUT, reference);
+        let address = ValueReference::decode(reference).address;
+        self.values_end = self.values_end.max(address.end());
+    }
+
+    /// Moves the entries to other pages: to `page` as long as it has at most `bytes`, approximately.
+    /// Calls `finish` with each page that is full, which must then be empty.
+    ///
+    /// # Errors
+    /// Errors of `finish`.
+    pub(crate) fn divide<E>(
+        &self,
+        bytes: usize,
+        page: &mut Self,
+        mut finish: impl FnMut(&mut Self) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (mut keys, mut values) = (&self.keys[..], &self.values[..]);
+        for head in &self.heads {
+            let (key, rest_of_keys) = keys.split_at(head.key_bytes as usize);
+            let (value, rest_of_values) = values.split_at(head.value_bytes as usize);
+            if !page.is_empty() && page.raw_bytes() + key.len() + value.len() > bytes {
+                finish(page)?;
+            }
+            match (head.kind, value.first_chunk()) {
+                (SEPARATE_PUT, Some(reference)) => {
+                    page.push_separate(key, head.write_id, reference);
+                }
+                _ => page.add(key, head.write_id, head.kind, value),
+            }
+            (keys, values) = (rest_of_keys, rest_of_values);
+        }
+        Ok(())
+    }
+
+    /// The key of the last entry; empty if there is none.
+    pub(crate) fn last_key(&self) -> &[u8] {
+        let bytes = self.heads.last().map_or(0, |head| head.key_bytes as usize);
+        let (_, key) = self.keys.split_at(self.keys.len() - bytes);
+        key
+    }
+
+    /// One past the last byte, in the file, of the separate values; 0 without them.
+    pub(crate) fn values_end(&self) -> u64 {
+        self.values_end
     }
 
     #[inline]
@@ -176,6 +221,7 @@ impl PageBuilder {
         self.heads.clear();
         self.keys.clear();
         self.values.clear();
+        self.values_end = 0;
     }
 
     /// Writes the planes of the values' first `width` bytes, then the rest of

@@ -23,7 +23,8 @@ pub(crate) const INDEX_BLOCK_LAYOUT: u8 = 3;
 pub(crate) const INDEX_BLOCK_BYTES: usize = 4096;
 
 const HEADER_BYTES: usize = 9;
-const PAGE_RECORD_BYTES: usize = BlockAddress::ENCODED_BYTES + 20;
+/// Bytes of the record of a page, without its last key.
+pub(super) const PAGE_RECORD_BYTES: usize = BlockAddress::ENCODED_BYTES + 20;
 
 /// The header of index blocks. Page records and keys are compressible, filters are not.
 pub(crate) fn index_block_description() -> BlockDescription {

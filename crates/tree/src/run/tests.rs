@@ -17,6 +17,7 @@ fn write(entries: &[Entry], page_bytes: usize, filter_keys: FilterKeys) -> (Bloc
     let cache = Arc::new(PageCache::new(1 << 20));
     let options = RunWriterOptions {
         page_bytes,
+        page_bytes_min: page_bytes / 4,
         codec: Codec::Lz4,
         expected_bytes: 0,
         filter_keys,
@@ -146,6 +147,7 @@ fn a_damaged_page_is_an_error_with_its_place() {
     let cache = Arc::new(PageCache::new(1 << 20));
     let options = RunWriterOptions {
         page_bytes: 100,
+        page_bytes_min: 100,
         codec: Codec::None,
         expected_bytes: 0,
         filter_keys: FilterKeys::None,
@@ -178,6 +180,7 @@ fn a_damaged_page_is_an_error_with_its_place() {
 fn options() -> RunWriterOptions {
     RunWriterOptions {
         page_bytes: 200,
+        page_bytes_min: 200,
         codec: Codec::None,
         expected_bytes: 0,
         filter_keys: FilterKeys::Whole,
@@ -307,6 +310,54 @@ fn a_cut_cache_keeps_within_its_capacity() {
     );
     assert!((0..100).all(|key| value_of(&run, key).is_some()));
     assert!(cache.statistics().bytes <= statistics.capacity_bytes);
+}
+
+#[test]
+fn the_first_page_is_divided_when_small_pages_are_chosen() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let file = BlockFile::create(&disk, Path::new("/t"), FileId(3), b"").unwrap();
+    let cache = Arc::new(PageCache::new(1 << 20));
+    let options = RunWriterOptions {
+        page_bytes: 1 << 16,
+        page_bytes_min: 1 << 14,
+        separate: Some(SeparateOptions {
+            bytes_min: 5000,
+            codec: Codec::None,
+        }),
+        ..options()
+    };
+    // With versions of a key on several pages, and separate values on some.
+    let entry = |number: u32| {
+        let key = (number / 40).to_be_bytes();
+        let bytes = if number % 150 == 7 { 6000 } else { 300 };
+        let id = WriteId(u64::from(20_000 - number));
+        (key, id, vec![number.to_le_bytes()[0]; bytes])
+    };
+    let mut writer = RunWriter::new(&file, &cache, options);
+    // The second run is smaller than a page.
+    for (first, end) in [(0, 2000), (2000, 2040)] {
+        for (key, id, value) in (first..end).map(entry) {
+            writer.push(&key, id, Operation::Put, &value).unwrap();
+        }
+        let finished = writer.finish().unwrap().unwrap();
+        file.publish(finished.written, &[]);
+        let run = Arc::new(Run::open(&file, &cache, finished.description));
+        let index = &run.description().index;
+        for number in 0..index.len() {
+            let block = run.stored_index_block(number).unwrap();
+            let sizes = block.pages().iter().map(|page| page.raw_bytes);
+            assert!(sizes.max().unwrap() <= 1 << 14);
+        }
+        assert_eq!(index.pages() > 1, first == 0);
+        let mut cursor = run.cursor(ReadPattern::Sequential);
+        cursor.seek_first().unwrap();
+        for (key, id, value) in (first..end).map(entry) {
+            assert_eq!((cursor.key(), cursor.write_id()), (&key[..], id));
+            assert_eq!(cursor.value().to_vec().unwrap(), value);
+            cursor.next_version().unwrap();
+        }
+        assert!(!cursor.valid());
+    }
 }
 
 /// A run whose keys are two bytes and a suffix of two bytes: three entries for each even number.

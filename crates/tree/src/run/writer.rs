@@ -1,9 +1,12 @@
-//! Writes a run sequentially. Entries fill a page. A full page is compressed and written, and its
-//! address and last key are added to the index block. A full index block is written after its
+//! Writes a run sequentially. Entries fill a page; the first full one determines the size of the
+//! run's pages. A full page is compressed and written, and its address and last key are added to the
+//! index block. A full index block is written after its
 //! pages, when an entry with another key follows.
 
 use super::index_block::{INDEX_BLOCK_BYTES, IndexBlockBuilder, index_block_description};
 use super::index_table::{IndexTableBuilder, bound_between};
+use super::page_size;
+use super::writer_options::RunWriterOptions;
 use crate::filter::FilterSize;
 use crate::page::{PAGE_LAYOUT_ROW, PageBuilder};
 use crate::value::value_block_description;
@@ -20,34 +23,6 @@ use teak_block_file::{
 /// The bytes of an index block are at least this multiple of those of the bound after it, because
 /// bounds are part of nodes, and may be as long as keys.
 const BOUND_SHARE: usize = 32;
-
-/// Options for writing runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunWriterOptions {
-    /// Approximate raw bytes of a page; a larger entry gets a page of its own.
-    pub page_bytes: usize,
-    /// Codec of the pages.
-    pub codec: Codec,
-    /// Expected bytes of the run in the file, to choose an extent.
-    pub expected_bytes: u64,
-    /// The parts of the keys that are in filters.
-    pub filter_keys: FilterKeys,
-    /// Whether the run is an upper run. Then filters have more bits.
-    pub is_upper: bool,
-    /// Leading bytes of values that contain columns of fixed width.
-    pub value_planes: u32,
-    /// How to store values apart from their entries; `None`: never.
-    pub separate: Option<SeparateOptions>,
-}
-
-/// Options for separate values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SeparateOptions {
-    /// Minimum bytes of a separate value.
-    pub bytes_min: usize,
-    /// Codec of the values.
-    pub codec: Codec,
-}
 
 /// A written run; its blocks become live when `written` is published.
 #[derive(Debug)]
@@ -76,15 +51,17 @@ pub struct RunWriter<'a> {
     separate_bytes_written: u64,
     copied: Vec<u64>,
     page: PageBuilder,
+    /// The size of the run's pages, once it was chosen.
+    page_bytes: Option<usize>,
     raw: Vec<u8>,
     index_block: IndexBlockBuilder,
     index: IndexTableBuilder,
     /// The bound before the index block.
     bound: Vec<u8>,
     last_key: Vec<u8>,
+    /// The last key of the page that is written.
+    page_last_key: Vec<u8>,
     totals: RunDescription,
-    /// One past the last byte of the separate values of the page.
-    values_end: u64,
     /// Whether an entry of the current run is settled.
     any_settled: bool,
 }
@@ -98,6 +75,7 @@ impl<'a> RunWriter<'a> {
             file,
             cache,
             page: PageBuilder::new(options.value_planes),
+            page_bytes: None,
             blocks: None,
             values: None,
             separate_bytes_written: 0,
@@ -110,9 +88,9 @@ impl<'a> RunWriter<'a> {
             index: IndexTableBuilder::default(),
             bound: Vec::new(),
             last_key: Vec::new(),
+            page_last_key: Vec::new(),
             options,
             totals: RunDescription::default(),
-            values_end: 0,
             any_settled: false,
         }
     }
@@ -200,7 +178,6 @@ impl<'a> RunWriter<'a> {
         self.start_entry(key, write_id, Operation::Put, encoded.len())?;
         self.page.push_separate(key, write_id, encoded);
         self.totals.separate.add(reference);
-        self.values_end = self.values_end.max(reference.address.end());
         Ok(())
     }
 
@@ -215,8 +192,13 @@ impl<'a> RunWriter<'a> {
     ) -> StorageResult<()> {
         check_len("key", key.len(), KEY_BYTES_MAX)?;
         let entry_bytes = key.len() + value_bytes;
-        if !self.page.is_empty() && self.page.raw_bytes() + entry_bytes > self.options.page_bytes {
-            self.write_page()?;
+        if self.is_page_full(entry_bytes) {
+            if self.page_bytes.is_none() {
+                self.choose_page_bytes()?;
+            }
+            if self.is_page_full(entry_bytes) {
+                self.write_page()?;
+            }
         }
         let first = self.totals.entries() == 0;
         let new_key = first || key != self.last_key.as_slice();
@@ -290,6 +272,7 @@ impl<'a> RunWriter<'a> {
         if self.index_block.pages() > 0 {
             self.write_index_block()?;
         }
+        self.page_bytes = None;
         let mut description = std::mem::take(&mut self.totals);
         description.all_unsettled = !std::mem::take(&mut self.any_settled);
         let Some(blocks) = self.blocks.take() else {
@@ -329,8 +312,37 @@ impl<'a> RunWriter<'a> {
         });
     }
 
+    /// Whether an entry of this size needs another page.
+    #[inline]
+    fn is_page_full(&self, entry_bytes: usize) -> bool {
+        let page_bytes = self.page_bytes.unwrap_or(self.options.page_bytes);
+        !self.page.is_empty() && self.page.raw_bytes() + entry_bytes > page_bytes
+    }
+
+    /// Chooses the size of the run's pages, and divides the first one accordingly.
+    #[cold]
+    fn choose_page_bytes(&mut self) -> StorageResult<()> {
+        let page_bytes = page_size::choose(&self.page, &self.options);
+        self.page_bytes = Some(page_bytes);
+        if page_bytes < self.options.page_bytes {
+            let empty = PageBuilder::new(self.options.value_planes);
+            let first = std::mem::replace(&mut self.page, empty);
+            let mut page = PageBuilder::new(self.options.value_planes);
+            first.divide(page_bytes, &mut page, |page| {
+                std::mem::swap(page, &mut self.page);
+                let written = self.write_page();
+                std::mem::swap(page, &mut self.page);
+                written
+            })?;
+            self.page = page;
+        }
+        Ok(())
+    }
+
     fn write_page(&mut self) -> StorageResult<()> {
-        let entries = self.page.entries();
+        let (entries, values_end) = (self.page.entries(), self.page.values_end());
+        self.page_last_key.clear();
+        self.page_last_key.extend_from_slice(self.page.last_key());
         self.page.finish(&mut self.raw);
         let blocks = self
             .blocks
@@ -344,9 +356,8 @@ impl<'a> RunWriter<'a> {
             &self.raw,
         )?;
         self.cache.forget(self.file.file_id(), address.offset);
-        let values_end = std::mem::take(&mut self.values_end);
         self.totals.blocks_end = self.totals.blocks_end.max(address.end()).max(values_end);
-        let (raw_bytes, last_key) = (self.raw.len(), &self.last_key);
+        let (raw_bytes, last_key) = (self.raw.len(), &self.page_last_key);
         self.index_block
             .push(address, entries, raw_bytes, last_key, values_end);
         Ok(())

@@ -43,7 +43,7 @@ mod settling;
 mod threads;
 mod tier;
 
-pub use bulk::{BulkLoad, PausedLoad};
+pub use bulk::{BulkLoad, LoadedEntries, PausedLoad};
 pub use job::FlushJob;
 pub use plan::TreeBacklog;
 pub use report::{FlushReport, JobKind};

@@ -57,7 +57,8 @@ pub use empty_file::is_empty_index_file;
 pub use filter::LookupKey;
 pub use filter_keys::{FilterKeys, KeySuffix};
 pub use flush::{
-    BulkLoad, FlushJob, FlushReport, JobKind, JobThreads, OneThread, PausedLoad, TreeBacklog,
+    BulkLoad, FlushJob, FlushReport, JobKind, JobThreads, LoadedEntries, OneThread, PausedLoad,
+    TreeBacklog,
 };
 pub use key_search::key_order;
 pub use live_versions::LiveVersions;

@@ -285,3 +285,33 @@ fn a_load_continues_after_pauses() {
     subject.check(&(0..6000).map(|n| (n, b"base".as_slice())).collect());
     assert_eq!(subject.tree.statistics().rows, 6000);
 }
+
+#[test]
+fn the_entries_of_a_paused_load_can_be_read_again() {
+    let subject = Subject::new();
+    // Some values are separate.
+    let value = |number: usize| vec![number as u8; number % 300];
+    let mut paused = PausedLoad::default();
+    for start in [0, 300] {
+        let mut load = subject.tree.bulk_load(paused);
+        for number in start..start + 300 {
+            load.push(&key(number), &value(number)).unwrap();
+        }
+        paused = load.pause().unwrap();
+    }
+    let mut entries = paused.into_entries();
+    assert!(entries.entry().is_none());
+    for number in 0..600 {
+        assert!(entries.advance().unwrap());
+        let expected = (key(number), value(number));
+        assert_eq!(entries.entry(), Some((&*expected.0, &*expected.1)));
+    }
+    assert!(!entries.advance().unwrap() && entries.entry().is_none());
+    drop(entries);
+    subject.load(100..110);
+    subject.check(
+        &(100..110)
+            .map(|number| (number, b"base".as_slice()))
+            .collect(),
+    );
+}

@@ -14,11 +14,14 @@
 
 use super::divide::divide_at;
 use super::output::{RunOutput, Sink, Written};
-use crate::StoredValue;
 use crate::merge::{MergeLevel, MergeSink};
 use crate::node::{Child, ChildId, Depth, EditBase, Editor, Key, RunRef, separator};
+use crate::source::Source;
 use crate::tree::Tree;
 use crate::version::TreeVersion;
+use crate::{ReadPattern, StoredValue, VersionCursor};
+use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
 
@@ -36,6 +39,75 @@ pub struct BulkLoad<'a> {
 pub struct PausedLoad {
     runs: Vec<RunRef>,
     written: Written,
+}
+
+impl PausedLoad {
+    /// Reads the entries of the load, which is then given up.
+    #[must_use]
+    pub fn into_entries(self) -> LoadedEntries {
+        LoadedEntries {
+            source: None,
+            value: Vec::new(),
+            runs: self.runs.into(),
+            _written: self.written,
+        }
+    }
+}
+
+/// The entries of a bulk load that was given up, in key order. Dropping it frees their space.
+pub struct LoadedEntries {
+    source: Option<Source>,
+    /// The current value.
+    value: Vec<u8>,
+    /// The current run and those after it.
+    runs: VecDeque<RunRef>,
+    /// The blocks, which are freed after the runs are dropped.
+    _written: Written,
+}
+
+impl fmt::Debug for LoadedEntries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadedEntries").finish_non_exhaustive()
+    }
+}
+
+impl LoadedEntries {
+    /// The current entry. `None` before the first `advance`, and at the end.
+    #[inline]
+    #[must_use]
+    pub fn entry(&self) -> Option<(&[u8], &[u8])> {
+        let source = self.source.as_ref().filter(|source| source.valid())?;
+        Some((source.key(), &self.value))
+    }
+
+    /// Moves to the next entry. Returns whether there is one.
+    ///
+    /// # Errors
+    /// Errors of reading blocks.
+    pub fn advance(&mut self) -> StorageResult<bool> {
+        loop {
+            match &mut self.source {
+                Some(source) if source.valid() => source.next_version()?,
+                _ => {
+                    let Some(run) = self.runs.front() else {
+                        return Ok(false);
+                    };
+                    let mut source = Source::run(run, ReadPattern::Sequential);
+                    source.seek_first()?;
+                    self.source = Some(source);
+                }
+            }
+            if let Some(source) = &self.source
+                && source.valid()
+            {
+                self.value.clear();
+                source.value().append_to(&mut self.value)?;
+                return Ok(true);
+            }
+            self.source = None;
+            self.runs.pop_front();
+        }
+    }
 }
 
 impl Tree {

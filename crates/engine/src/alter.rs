@@ -28,17 +28,9 @@
 
 mod begin;
 mod commit;
-mod entries;
 mod fill;
-mod ordered_load;
 mod prepared_writes;
-mod sort_buffer;
-mod sorter;
-mod spill;
 
-pub(crate) use self::sorter::{Interrupted, Merge, Sorter, SpillDirectory};
-
-use self::ordered_load::OrderedLoad;
 use crate::core::EngineCore;
 use crate::core::index::Index;
 use crate::definition::IndexDefinition;
@@ -49,6 +41,7 @@ use crate::table_handle::TableHandle;
 use crate::transaction::Duplicate;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use teak_bulk_load::{Interrupted, OrderedLoad, SortedLoad};
 
 /// The order in which the entries of a new index are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +86,7 @@ pub struct AlterationPlan {
 
 /// Receives the entries of an added index.
 enum Filling {
-    AnyOrder(Sorter),
+    AnyOrder(SortedLoad),
     ByKey(OrderedLoad),
     Built,
 }
@@ -101,7 +94,7 @@ enum Filling {
 impl Filling {
     fn entries(&self) -> u64 {
         match self {
-            Self::AnyOrder(sorter) => sorter.entries(),
+            Self::AnyOrder(load) => load.entries(),
             Self::ByKey(load) => load.entries(),
             Self::Built => 0,
         }
@@ -132,8 +125,6 @@ pub struct Alteration {
     duplicate: Duplicate,
     /// `None` for an alteration that is not a repair.
     repair: Option<Repair>,
-    /// Memory taken from the budget for sorting.
-    sort_bytes: u64,
     /// The commit has begun to append its record, and the log has not revoked it. The record may be
     /// durable, so the new files must not be removed.
     is_committed: bool,
@@ -203,7 +194,6 @@ impl Alteration {
 impl Drop for Alteration {
     fn drop(&mut self) {
         self.undo();
-        self.handle.core.budget.end_sort(self.sort_bytes);
         self.handle.table.altering.store(false, Ordering::Release);
     }
 }

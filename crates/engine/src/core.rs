@@ -35,6 +35,7 @@ pub(crate) mod restoring;
 pub(crate) mod retained_files;
 mod retry;
 pub(crate) mod signals;
+pub(crate) mod sorts;
 pub(crate) mod table;
 pub(crate) mod tables;
 pub(crate) mod unlogged_ids;
@@ -109,7 +110,7 @@ pub(crate) struct EngineCore {
     /// whose flushes and checkpoints work.
     pub failing: FileSet,
     pub delays: Delays,
-    pub job_threads: JobThreadCounts,
+    pub job_threads: Arc<JobThreadCounts>,
     /// Limits the I/O of background jobs.
     pub pacer: Arc<IoPacer>,
     pub budget: Budget,

@@ -4,6 +4,7 @@ use crate::index_number::IndexNumber;
 use std::fmt;
 use std::path::PathBuf;
 use teak_base::StorageError;
+use teak_bulk_load::BulkLoadError;
 use teak_transactions::WaitError;
 
 /// Result of an engine call.
@@ -100,6 +101,16 @@ impl From<StorageError> for EngineError {
 impl From<WaitError> for EngineError {
     fn from(error: WaitError) -> Self {
         Self::Wait(error)
+    }
+}
+
+impl From<BulkLoadError> for EngineError {
+    fn from(error: BulkLoadError) -> Self {
+        match error {
+            BulkLoadError::Spill(error) | BulkLoadError::Index(error) => Self::Storage(error),
+            BulkLoadError::Interrupted => Self::Wait(WaitError::Interrupted),
+            error => Self::Internal(error.to_string()),
+        }
     }
 }
 

@@ -201,7 +201,7 @@ fn into_core(
         too_large: Default::default(),
         failing: Default::default(),
         delays: Default::default(),
-        job_threads: JobThreadCounts::new(options.background_threads),
+        job_threads: Arc::new(JobThreadCounts::new(options.background_threads)),
         pacer,
         budget: replay.budget,
         heap_meter: Default::default(),

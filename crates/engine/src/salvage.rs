@@ -3,13 +3,13 @@
 mod retained_rows;
 
 use self::retained_rows::RetainedRows;
-use crate::alter::Interrupted;
 use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
 use crate::table_handle::TableHandle;
 use std::sync::Arc;
 use teak_base::StorageError;
+use teak_bulk_load::Interrupted;
 use teak_transactions::{ReadView, TransactionId, ViewKind};
 use teak_tree::{LostPart, SalvagedEntry};
 

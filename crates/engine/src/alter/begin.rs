@@ -1,12 +1,11 @@
 //! Step 1 of an alteration: the files of the new indexes.
 
-use super::ordered_load::OrderedLoad;
 use super::prepared_writes;
-use super::sorter::{Interrupted, Sorter, SpillDirectory};
 use super::{Added, AddedIndex, Alteration, EntryOrder, Filling};
 use crate::catalogue::IndexEntry;
 use crate::core::EngineCore;
 use crate::core::index::Index;
+use crate::core::sorts::{SortMemory, sorter_options};
 use crate::core::table::Table;
 use crate::core::tables::{NO_TABLE, UNOWNED_FILE_COUNTER};
 use crate::definition::{INDEXES_MAX, IndexDefinition, check_index};
@@ -19,6 +18,7 @@ use crate::tables::new_index_entries;
 use crate::transaction::Duplicate;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use teak_bulk_load::{Interrupted, OrderedLoad, SortedLoad};
 use teak_transactions::WaitError;
 use teak_write_ahead_log::Record;
 
@@ -57,7 +57,6 @@ impl Engine {
             interrupted,
             duplicate: Duplicate::default(),
             repair: None,
-            sort_bytes: 0,
             is_committed: false,
         };
         // While `open` exists, the files cannot be closed.
@@ -67,13 +66,7 @@ impl Engine {
         }
         let _changes = core.lock_changes(table.is_temporary());
         alteration.first_added = count_indexes(core, &table, open.len(), added.len())?;
-        if added
-            .iter()
-            .any(|index| index.entry_order == EntryOrder::Any)
-        {
-            alteration.sort_bytes = core.budget.begin_sort();
-        }
-        alteration.added = create_indexes(core, &table, added, alteration.sort_bytes)?;
+        alteration.added = create_indexes(core, &table, added)?;
         let added = alteration.added.iter().map(|one| &one.index);
         let indexes: Vec<Arc<Index>> = open.iter().chain(added).cloned().collect();
         table
@@ -143,10 +136,9 @@ fn log_unowned(core: &EngineCore, entries: &[IndexEntry]) -> EngineResult<()> {
 /// Creates the files of the new indexes and makes the files and their directory entries durable,
 /// unless the table is temporary.
 fn create_indexes(
-    core: &EngineCore,
+    core: &Arc<EngineCore>,
     table: &Table,
     added: &[AddedIndex],
-    sort_bytes: u64,
 ) -> EngineResult<Vec<Added>> {
     let name = TableName::parse(&table.name())?;
     let definitions: Vec<IndexDefinition> =
@@ -156,21 +148,20 @@ fn create_indexes(
         log_unowned(core, &entries)?;
     }
     let trees = core.files.create(&entries)?;
-    let spills = SpillDirectory {
-        disk: Arc::clone(&core.files.disk),
-        path: core.files.directory.clone(),
-        next: Arc::clone(&core.next_spill),
-    };
-    let budget = usize::try_from(sort_bytes).unwrap_or(usize::MAX) / added.len().max(1);
+    let is_sorted = |index: &AddedIndex| index.entry_order == EntryOrder::Any;
+    let memory = added.iter().any(is_sorted).then(|| SortMemory::take(core));
     let created = entries.into_iter().zip(trees).zip(added);
     let created = created.map(|((entry, tree), wanted)| {
         tree.await_base();
         Added {
             index: Arc::new(Index::new(entry, tree, &table.damaged)),
             unique: wanted.unique,
-            filling: match wanted.entry_order {
-                EntryOrder::ByKey => Filling::ByKey(OrderedLoad::default()),
-                EntryOrder::Any => Filling::AnyOrder(Sorter::new(spills.clone(), budget)),
+            filling: match &memory {
+                Some(memory) if is_sorted(wanted) => {
+                    let part = memory.part(added.len());
+                    Filling::AnyOrder(SortedLoad::new(sorter_options(core, part)))
+                }
+                _ => Filling::ByKey(OrderedLoad::default()),
             },
         }
     });

@@ -1,7 +1,6 @@
 //! Steps 2 and 3 of an alteration: the entries of the new indexes.
 
-use super::sorter::{Interrupted, Merge};
-use super::{Alteration, Filling, make_durable, require_building};
+use super::{Alteration, Filling, Repair, make_durable, require_building};
 use crate::core::EngineCore;
 use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
@@ -9,13 +8,10 @@ use crate::index_number::IndexNumber;
 use crate::transaction::Duplicate;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_tree::PausedLoad;
+use teak_bulk_load::{BulkLoadError, BulkLoadResult, LoadError, LoadObserver};
 
 /// Entries between two progress reports.
 const PROGRESS_ENTRIES: u64 = 16 * 1024;
-
-/// Receives an entry with a duplicate key; an error ends the build.
-type OnDuplicate<'a> = dyn FnMut(&[u8], &[u8]) -> EngineResult<()> + 'a;
 
 impl Alteration {
     /// Adds the entry of a row to an added index.
@@ -31,8 +27,14 @@ impl Alteration {
         };
         require_building(&found.index)?;
         match &mut found.filling {
-            Filling::AnyOrder(sorter) => sorter.add(key, value, &*self.interrupted),
-            Filling::ByKey(load) => load.add(core, &found.index, key, value),
+            Filling::AnyOrder(load) => {
+                let added = load.add(&found.index.tree, key, value, &*self.interrupted);
+                checked(core, &found.index, added)
+            }
+            Filling::ByKey(load) => {
+                let added = load.add(&found.index.tree, key, value);
+                checked(core, &found.index, added)
+            }
             Filling::Built => Err(accepts_no_entries(added)),
         }
     }
@@ -55,39 +57,26 @@ impl Alteration {
                 Filling::Built => continue,
                 Filling::ByKey(load) => {
                     done += load.entries();
-                    load.finish(&core, index)?;
+                    checked(&core, index, load.finish(&index.tree))?;
                 }
-                Filling::AnyOrder(sorter) => {
-                    let merge = sorter.finish(&*self.interrupted)?;
-                    let written = &mut || {
-                        done += 1;
-                        if done % PROGRESS_ENTRIES == 0 {
-                            progress(done, total);
-                        }
+                Filling::AnyOrder(load) => {
+                    let mut build = Build {
+                        index,
+                        number: IndexNumber(number),
+                        unique: added.unique,
+                        repair: self.repair.as_mut(),
+                        duplicate: &mut self.duplicate,
+                        done,
+                        total,
+                        progress,
                     };
-                    let interrupted = &*self.interrupted;
-                    let mut on_duplicate = |key: &[u8], value: &[u8]| {
-                        let duplicate = Duplicate {
-                            index: IndexNumber(number),
-                            key: key.to_vec(),
-                            value: value.to_vec(),
-                            is_locked: false,
-                        };
-                        match &mut self.repair {
-                            _ if !added.unique => Err(EngineError::InvalidArgument(
-                                "a key was added twice to an index that is not unique".into(),
-                            )),
-                            Some(repair) if repair.duplicates.len() < repair.duplicates_max => {
-                                repair.duplicates.push(duplicate);
-                                Ok(())
-                            }
-                            _ => {
-                                self.duplicate = duplicate;
-                                Err(EngineError::DuplicateKey)
-                            }
-                        }
-                    };
-                    load(&core, index, merge, interrupted, written, &mut on_duplicate)?;
+                    let loaded = load.finish(&index.tree, &*self.interrupted, &mut build);
+                    done = build.done;
+                    match loaded {
+                        Ok(()) => {}
+                        Err(LoadError::Caller(error)) => return Err(error),
+                        Err(LoadError::Failed(error)) => checked(&core, index, Err(error))?,
+                    }
                     let mut repair = self.repair.iter();
                     if repair.any(|repair| !repair.duplicates.is_empty()) {
                         break;
@@ -111,36 +100,66 @@ fn accepts_no_entries(added: u32) -> EngineError {
     EngineError::InvalidArgument(format!("no added index {added} accepts entries"))
 }
 
-/// Writes sorted entries as the leaf data of a new index. Calls `on_duplicate` for
-/// an entry with the same key as the one before it. If that returns `Ok`, the entry
-/// is left out.
-fn load(
-    core: &EngineCore,
-    index: &Index,
-    mut merge: Merge,
-    interrupted: &Interrupted,
-    written: &mut dyn FnMut(),
-    on_duplicate: &mut OnDuplicate<'_>,
-) -> EngineResult<()> {
-    let mut load = index.tree.bulk_load(PausedLoad::default());
-    let mut last: Option<Vec<u8>> = None;
-    while let Some((key, value)) = merge.entry(interrupted)? {
-        require_building(index)?;
-        match &mut last {
-            Some(last) if last.as_slice() == key => {
-                on_duplicate(key, value)?;
-                merge.advance()?;
-                continue;
-            }
-            Some(last) => {
-                last.clear();
-                last.extend_from_slice(key);
-            }
-            None => last = Some(key.to_vec()),
+/// Converts the result of a step of a build; reports damage of the index file.
+fn checked<T>(core: &EngineCore, index: &Index, result: BulkLoadResult<T>) -> EngineResult<T> {
+    result.map_err(|error| match error {
+        BulkLoadError::Index(error) => {
+            core.messages.report_damage(index, &error);
+            EngineError::Storage(error)
         }
-        core.checked(index, load.push(key, value))?;
-        merge.advance()?;
-        written();
+        BulkLoadError::NotInOrder => EngineError::InvalidArgument(error.to_string()),
+        error => error.into(),
+    })
+}
+
+/// The build of one index from sorted entries.
+struct Build<'a> {
+    index: &'a Index,
+    /// Its position in the list of added indexes.
+    number: IndexNumber,
+    unique: bool,
+    repair: Option<&'a mut Repair>,
+    duplicate: &'a mut Duplicate,
+    /// Entries written, of this and earlier indexes.
+    done: u64,
+    total: u64,
+    progress: &'a mut dyn FnMut(u64, u64),
+}
+
+impl LoadObserver for Build<'_> {
+    type Error = EngineError;
+
+    fn check(&mut self) -> EngineResult<()> {
+        require_building(self.index)
     }
-    core.checked(index, load.finish())
+
+    fn written(&mut self, entries: u64) {
+        let before = self.done / PROGRESS_ENTRIES;
+        self.done += entries;
+        if self.done / PROGRESS_ENTRIES > before {
+            (self.progress)(self.done, self.total);
+        }
+    }
+
+    fn duplicate(&mut self, key: &[u8], value: &[u8]) -> EngineResult<()> {
+        let duplicate = Duplicate {
+            index: self.number,
+            key: key.to_vec(),
+            value: value.to_vec(),
+            is_locked: false,
+        };
+        match &mut self.repair {
+            _ if !self.unique => Err(EngineError::InvalidArgument(
+                "a key was added twice to an index that is not unique".into(),
+            )),
+            Some(repair) if repair.duplicates.len() < repair.duplicates_max => {
+                repair.duplicates.push(duplicate);
+                Ok(())
+            }
+            _ => {
+                *self.duplicate = duplicate;
+                Err(EngineError::DuplicateKey)
+            }
+        }
+    }
 }

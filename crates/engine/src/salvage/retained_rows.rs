@@ -6,15 +6,16 @@
 //! sorts them by key, within a memory budget, and merges them with the rows of the
 //! file. If a key has records, the newest one determines the row.
 
-use crate::alter::{Interrupted, Merge, Sorter, SpillDirectory};
 use crate::core::EngineCore;
 use crate::core::index::Index;
+use crate::core::sorts::{SortMemory, sorter_options};
 use crate::error::EngineResult;
 use crate::name::retained_path;
 use crate::retained::{UnreadRecords, read_undamaged};
 use std::sync::Arc;
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use teak_base::{Lsn, Operation, StorageError, WriteStatus};
+use teak_bulk_load::{Interrupted, SortedEntries, Sorter};
 use teak_transactions::WaitError;
 use teak_write_ahead_log::Record;
 
@@ -24,18 +25,6 @@ const PREFIX_BYTES: usize = 8 + 4 + 1;
 
 /// Records between two checks for an interrupt.
 const INTERRUPT_CHECK_RECORDS: u64 = 1024;
-
-/// Memory for sorting, taken from the budget until this is dropped.
-struct SortMemory {
-    core: Arc<EngineCore>,
-    bytes: u64,
-}
-
-impl Drop for SortMemory {
-    fn drop(&mut self) {
-        self.core.budget.end_sort(self.bytes);
-    }
-}
 
 /// A range of keys that was deleted at a position of the log.
 struct DeletedRange {
@@ -68,13 +57,12 @@ pub(super) type OnRow<'a> = dyn FnMut(&[u8], &[u8]) -> EngineResult<()> + 'a;
 
 /// The rows in the retained records, in the order of their keys.
 pub(super) struct RetainedRows {
-    records: Merge,
+    records: SortedEntries,
     interrupted: Box<Interrupted>,
     deleted: Vec<DeletedRange>,
     current: Option<NewestRecord>,
     /// Records that could not be read.
     pub unread: Option<UnreadRecords>,
-    _memory: SortMemory,
 }
 
 impl RetainedRows {
@@ -90,17 +78,8 @@ impl RetainedRows {
         rows: &Index,
         interrupted: Box<Interrupted>,
     ) -> EngineResult<Self> {
-        let memory = SortMemory {
-            core: Arc::clone(core),
-            bytes: core.budget.begin_sort(),
-        };
-        let spills = SpillDirectory {
-            disk: Arc::clone(&core.files.disk),
-            path: core.files.directory.clone(),
-            next: Arc::clone(&core.next_spill),
-        };
-        let budget = usize::try_from(memory.bytes).unwrap_or(usize::MAX);
-        let mut sorter = Sorter::new(spills, budget);
+        let memory = SortMemory::take(core).part(1);
+        let mut sorter = Sorter::new(sorter_options(core, memory));
         let mut deleted = Vec::new();
         let mut stored = Vec::new();
         let mut read = 0u64;
@@ -157,7 +136,6 @@ impl RetainedRows {
             deleted,
             current: None,
             unread,
-            _memory: memory,
         };
         found.advance()?;
         Ok(found)
@@ -198,7 +176,7 @@ impl RetainedRows {
     /// Moves to the newest operation on the next key.
     fn advance(&mut self) -> EngineResult<()> {
         let mut newest: Option<NewestRecord> = None;
-        while let Some((key, stored)) = self.records.entry(&*self.interrupted)? {
+        while let Some((key, stored)) = self.records.entry() {
             match &mut newest {
                 // No two operations have the same position and number, so the larger prefix is
                 // that of the newer operation.
@@ -216,7 +194,7 @@ impl RetainedRows {
                     });
                 }
             }
-            self.records.advance()?;
+            self.records.advance(&*self.interrupted)?;
         }
         self.current = newest;
         Ok(())

@@ -1,0 +1,126 @@
+//! The merge of sorted sources.
+
+use crate::cancel::CHECK_ENTRIES;
+use crate::entries::put_entry;
+use crate::error::{BulkLoadError, BulkLoadResult};
+use crate::prefix::Prefix;
+use crate::source::Source;
+use crate::spill::{Spill, SpillDirectory, SpillWriter};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
+/// A source that is not at its end. The order is reversed: the source with the smallest key is the
+/// maximum of the heap.
+#[derive(Debug)]
+struct Head {
+    /// The prefix of the current key, which decides most comparisons.
+    prefix: Prefix,
+    source: Box<Source>,
+}
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Head {}
+
+impl PartialOrd for Head {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Head {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_prefix = other.prefix.cmp(&self.prefix);
+        by_prefix.then_with(|| {
+            let (one, two) = (self.source.entry(), other.source.entry());
+            two.map(|(key, _)| key).cmp(&one.map(|(key, _)| key))
+        })
+    }
+}
+
+/// The entries of several sources in the order of keys.
+#[derive(Debug)]
+pub(crate) struct Merge {
+    heads: BinaryHeap<Head>,
+}
+
+impl Merge {
+    pub(crate) fn new(sources: Vec<Source>) -> BulkLoadResult<Self> {
+        let mut heads = BinaryHeap::with_capacity(sources.len());
+        for mut source in sources {
+            if let Some(prefix) = source.advance()? {
+                let source = Box::new(source);
+                heads.push(Head { prefix, source });
+            }
+        }
+        Ok(Self { heads })
+    }
+
+    /// Whether all entries were passed on.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.heads.is_empty()
+    }
+
+    /// Passes entries to `on_entry` until that returns false. Returns their number. Stops with
+    /// an error when `stop` returns true.
+    #[inline]
+    fn pass(
+        &mut self,
+        stop: &dyn Fn() -> bool,
+        on_entry: &mut impl FnMut(&[u8], &[u8]) -> BulkLoadResult<bool>,
+    ) -> BulkLoadResult<u64> {
+        let mut passed = 0u64;
+        while let Some(mut top) = self.heads.peek_mut() {
+            if passed.is_multiple_of(CHECK_ENTRIES) && stop() {
+                return Err(BulkLoadError::Interrupted);
+            }
+            let mut continues = true;
+            if let Some((key, value)) = top.source.entry() {
+                continues = on_entry(key, value)?;
+            }
+            passed += 1;
+            match top.source.advance()? {
+                Some(prefix) => top.prefix = prefix,
+                None => drop(PeekMut::pop(top)),
+            }
+            if !continues {
+                break;
+            }
+        }
+        Ok(passed)
+    }
+
+    /// Appends entries to a batch until it has `bytes`. Returns their number.
+    pub(crate) fn fill(
+        &mut self,
+        batch: &mut Vec<u8>,
+        bytes: usize,
+        stop: &dyn Fn() -> bool,
+    ) -> BulkLoadResult<u64> {
+        self.pass(stop, &mut |key, value| {
+            put_entry(batch, key, value);
+            Ok(batch.len() < bytes)
+        })
+    }
+
+    /// Writes all entries to a spill file.
+    pub(crate) fn spill(
+        mut self,
+        directory: &SpillDirectory,
+        stop: &dyn Fn() -> bool,
+    ) -> BulkLoadResult<(Spill, u64)> {
+        let mut writer = SpillWriter::create(directory).map_err(BulkLoadError::Spill)?;
+        let spilled = self.pass(stop, &mut |key, value| {
+            writer.push(key, value).map_err(BulkLoadError::Spill)?;
+            Ok(true)
+        })?;
+        let spill = writer.finish().map_err(BulkLoadError::Spill)?;
+        Ok((spill, spilled))
+    }
+}

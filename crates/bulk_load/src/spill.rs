@@ -1,0 +1,197 @@
+//! Spill files of a sort: sorted entries that do not fit in memory. Dropping a [`Spill`] removes its
+//! file. If that fails, or after a crash, the owner of the directory removes it, which recognises it
+//! by its prefix.
+//!
+//! A file is a sequence of blocks: the stored and the raw length of the payload (u32 each), its
+//! codec (u8), a checksum (u64), and the payload, which contains whole entries.
+
+use crate::entries::{EntryReader, put_entry};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use teak_base::bytes::{Malformed, Put, Take};
+use teak_base::checksum::checksum_parts;
+use teak_base::{Codec, StorageError, StorageResult};
+use teak_disk::{Disk, DiskFile};
+
+/// Approximate raw size of a block, in bytes.
+const BLOCK_BYTES: usize = 64 * 1024;
+
+const HEADER_BYTES: usize = 17;
+
+/// Where the sorts of one owner create their spill files.
+#[derive(Clone, Debug)]
+pub struct SpillDirectory {
+    /// The disk.
+    pub disk: Arc<dyn Disk>,
+    /// The directory.
+    pub path: PathBuf,
+    /// A file's name is this prefix and a number. The owner removes files with such names that a
+    /// crash has left.
+    pub file_prefix: &'static str,
+    /// The number of the next spill file.
+    pub next: Arc<AtomicU64>,
+}
+
+/// A spill file, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Spill {
+    disk: Arc<dyn Disk>,
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Drop for Spill {
+    fn drop(&mut self) {
+        // The owner of the directory removes a file that remains.
+        let _ = self.disk.remove(&self.path);
+    }
+}
+
+/// Writes sorted entries.
+pub(crate) struct SpillWriter {
+    spill: Spill,
+    block: Vec<u8>,
+    out: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+impl SpillWriter {
+    pub(crate) fn create(directory: &SpillDirectory) -> StorageResult<Self> {
+        let number = directory.next.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}{number}", directory.file_prefix);
+        let path = directory.path.join(name);
+        let file = directory.disk.create(&path)?;
+        Ok(Self {
+            spill: Spill {
+                disk: Arc::clone(&directory.disk),
+                file,
+                path,
+                bytes: 0,
+            },
+            block: Vec::with_capacity(BLOCK_BYTES),
+            out: Vec::new(),
+            payload: Vec::new(),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> StorageResult<()> {
+        put_entry(&mut self.block, key, value);
+        if self.block.len() >= BLOCK_BYTES {
+            self.write_block()?;
+        }
+        Ok(())
+    }
+
+    fn write_block(&mut self) -> StorageResult<()> {
+        self.payload.clear();
+        let codec = Codec::Lz4.compress(&self.block, &mut self.payload);
+        let payload = &self.payload;
+        self.out.clear();
+        self.out
+            .put_u32(u32::try_from(payload.len()).unwrap_or(u32::MAX));
+        self.out
+            .put_u32(u32::try_from(self.block.len()).unwrap_or(u32::MAX));
+        self.out.put_u8(codec.number());
+        let sum = checksum_parts(&[&self.out, payload]);
+        self.out.put_u64(sum);
+        self.out.extend_from_slice(payload);
+        self.spill.file.write_all_at(&self.out, self.spill.bytes)?;
+        self.spill.bytes += self.out.len() as u64;
+        self.block.clear();
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self) -> StorageResult<Spill> {
+        if !self.block.is_empty() {
+            self.write_block()?;
+        }
+        Ok(self.spill)
+    }
+}
+
+/// Reads a spill file from its start. Keeps one block in memory.
+#[derive(Debug)]
+pub(crate) struct SpillReader {
+    spill: Spill,
+    next_block: u64,
+    block: EntryReader,
+    payload: Vec<u8>,
+}
+
+impl SpillReader {
+    /// A reader before the first entry.
+    pub(crate) fn new(spill: Spill) -> Self {
+        Self {
+            spill,
+            next_block: 0,
+            block: EntryReader::default(),
+            payload: Vec::new(),
+        }
+    }
+
+    /// The current entry. `None` before the first `advance`, and at the end.
+    #[inline]
+    pub(crate) fn entry(&self) -> Option<(&[u8], &[u8])> {
+        self.block.entry()
+    }
+
+    /// Moves to the next entry. Returns whether there is one.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> StorageResult<bool> {
+        loop {
+            match self.block.advance() {
+                Ok(true) => return Ok(true),
+                Ok(false) if !self.read_block()? => return Ok(false),
+                Ok(false) => {}
+                Err(Malformed) => return Err(self.corrupt("an entry is malformed")),
+            }
+        }
+    }
+
+    fn read_block(&mut self) -> StorageResult<bool> {
+        if self.next_block >= self.spill.bytes {
+            return Ok(false);
+        }
+        let left = self.spill.bytes - self.next_block;
+        let Some(left) = left.checked_sub(HEADER_BYTES as u64) else {
+            return Err(self.corrupt("a block is longer than the file"));
+        };
+        let mut header = [0; HEADER_BYTES];
+        self.spill
+            .file
+            .read_exact_at(&mut header, self.next_block)?;
+        let mut take = Take::new(&header);
+        let mut fields = || Ok::<_, Malformed>((take.u32()?, take.u32()?, take.u8()?, take.u64()?));
+        let Ok((stored, raw, codec, sum)) = fields() else {
+            return Err(self.corrupt("a block header is malformed"));
+        };
+        if u64::from(stored) > left {
+            return Err(self.corrupt("a block is longer than the file"));
+        }
+        self.payload.clear();
+        self.payload.resize(stored as usize, 0);
+        let start = self.next_block + HEADER_BYTES as u64;
+        let file = &self.spill.file;
+        file.read_exact_at(&mut self.payload, start)?;
+        let summed = header.get(..9).unwrap_or_default();
+        if checksum_parts(&[summed, &self.payload]) != sum {
+            return Err(self.corrupt("a block has a wrong checksum"));
+        }
+        let codec = Codec::from_number(codec);
+        let block = codec.and_then(|codec| match codec {
+            Codec::None => Some(std::mem::take(&mut self.payload)),
+            codec => codec.decompress(&self.payload, raw as usize).ok(),
+        });
+        let block = block.ok_or_else(|| self.corrupt("a block does not decompress"))?;
+        self.block = EntryReader::new(block);
+        self.next_block = start + u64::from(stored);
+        Ok(true)
+    }
+
+    fn corrupt(&self, reason: &str) -> StorageError {
+        StorageError::corrupt(&self.spill.path, self.next_block, reason)
+    }
+}

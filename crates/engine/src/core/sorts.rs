@@ -1,0 +1,103 @@
+//! Memory, threads and spill files of the sorts of ALTER and REPAIR.
+
+use super::EngineCore;
+use super::job_threads::{JobThreadCounts, Working};
+use crate::name::SPILL_PREFIX;
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+use std::thread;
+use teak_bulk_load::{MemoryReservation, SorterOptions, SpillDirectory, Task, Worker, Workers};
+
+/// Memory for the sorts of a statement, taken from the budget. Returned when the last part is
+/// dropped.
+pub(crate) struct SortMemory {
+    core: Arc<EngineCore>,
+    bytes: u64,
+}
+
+impl SortMemory {
+    pub(crate) fn take(core: &Arc<EngineCore>) -> Arc<Self> {
+        Arc::new(Self {
+            core: Arc::clone(core),
+            bytes: core.budget.begin_sort(),
+        })
+    }
+
+    /// One of several equal parts.
+    pub(crate) fn part(self: &Arc<Self>, parts: usize) -> Box<dyn MemoryReservation> {
+        let bytes = usize::try_from(self.bytes).unwrap_or(usize::MAX) / parts.max(1);
+        Box::new(Part {
+            bytes,
+            _whole: Arc::clone(self),
+        })
+    }
+}
+
+impl Drop for SortMemory {
+    fn drop(&mut self) {
+        self.core.budget.end_sort(self.bytes);
+    }
+}
+
+struct Part {
+    bytes: usize,
+    _whole: Arc<SortMemory>,
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Part").finish_non_exhaustive()
+    }
+}
+
+impl MemoryReservation for Part {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// A task and its place among the threads that work, until a thread takes them.
+type Claimed = Mutex<Option<(Task, Working<Arc<JobThreadCounts>>)>>;
+
+/// Creates a thread for a task while flushers are idle.
+struct SortThreads(Arc<JobThreadCounts>);
+
+impl Workers for SortThreads {
+    fn claim(&self) -> Option<Worker> {
+        let working = self.0.begin_sort_task()?;
+        Some(Box::new(move |task| {
+            let claimed = Arc::new(Mutex::new(Some((task, working))));
+            let run = |claimed: &Claimed| {
+                let taken = claimed.lock().take();
+                if let Some((task, working)) = taken {
+                    let deliver = task();
+                    drop(working);
+                    deliver();
+                }
+            };
+            let of_thread = Arc::clone(&claimed);
+            let builder = thread::Builder::new().name("teak-sort".into());
+            if builder.spawn(move || run(&of_thread)).is_err() {
+                run(&claimed);
+            }
+        }))
+    }
+}
+
+/// What a sort with this memory needs.
+pub(crate) fn sorter_options(
+    core: &EngineCore,
+    memory: Box<dyn MemoryReservation>,
+) -> SorterOptions {
+    SorterOptions {
+        directory: SpillDirectory {
+            disk: Arc::clone(&core.files.disk),
+            path: core.files.directory.clone(),
+            file_prefix: SPILL_PREFIX,
+            next: Arc::clone(&core.next_spill),
+        },
+        memory,
+        workers: Arc::new(SortThreads(Arc::clone(&core.job_threads))),
+    }
+}

@@ -27,7 +27,6 @@ mod memory;
 mod merge;
 mod prefix;
 mod progress;
-mod radix;
 mod sort_buffer;
 mod sorter;
 mod source;

@@ -4,7 +4,6 @@ use crate::entries::{entry_bytes_max, put_entry, take_entry};
 use crate::error::{BulkLoadError, BulkLoadResult};
 use crate::memory::{HeldBytes, Piece};
 use crate::prefix::{Prefix, prefix_of};
-use crate::radix::{self, HasPrefix};
 use std::cmp::Ordering;
 use teak_base::bytes::{Malformed, Take};
 
@@ -22,13 +21,6 @@ struct Item {
 }
 
 const ITEM_BYTES: usize = size_of::<Item>();
-
-impl HasPrefix for Item {
-    #[inline]
-    fn prefix(&self) -> Prefix {
-        self.prefix
-    }
-}
 
 /// The bytes of entries, and the order of the entries.
 #[derive(Debug)]
@@ -151,8 +143,9 @@ impl SortBuffer {
         let is_ascending = self.is_ascending;
         if !is_ascending {
             let bytes = &self.bytes;
-            radix::sort(&mut self.items, &|one: &Item, other: &Item| {
-                key_at(bytes, one).cmp(key_at(bytes, other))
+            self.items.sort_unstable_by(|one, other| {
+                let by_prefix = one.prefix.cmp(&other.prefix);
+                by_prefix.then_with(|| key_at(bytes, one).cmp(key_at(bytes, other)))
             });
         }
         let key_of =

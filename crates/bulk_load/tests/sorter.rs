@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use common::{Budget, DIRECTORY, Entries, Size, directory, options, scattered, sort};

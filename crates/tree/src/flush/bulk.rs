@@ -42,7 +42,7 @@ pub struct PausedLoad {
 }
 
 impl PausedLoad {
-    /// Reads the entries of the load, which is then given up.
+    /// Reads the entries of the load, which cannot be continued then.
     #[must_use]
     pub fn into_entries(self) -> LoadedEntries {
         LoadedEntries {
@@ -54,7 +54,7 @@ impl PausedLoad {
     }
 }
 
-/// The entries of a bulk load that was given up, in key order. Dropping it frees their space.
+/// The entries of a bulk load that is not continued, in key order. Dropping it frees their space.
 pub struct LoadedEntries {
     source: Option<Source>,
     /// The current value.

@@ -19,6 +19,9 @@ struct Filled {
     entries: BulkLoadResult<u64>,
 }
 
+/// Receives an entry.
+pub(crate) type OnEntry<'a> = dyn FnMut(&[u8], &[u8]) -> BulkLoadResult<()> + 'a;
+
 /// What a sort needs to run tasks.
 pub(crate) struct SortTasks {
     pub(crate) cancel: CancelOnDrop,
@@ -147,11 +150,11 @@ impl SortedEntries {
         }));
     }
 
-    /// Writes all entries to a spill file.
+    /// Passes all entries to `on_entry`.
     pub(crate) fn pass_all(
         mut self,
         interrupted: &Interrupted,
-        on_entry: &mut dyn FnMut(&[u8], &[u8]) -> BulkLoadResult<()>,
+        on_entry: &mut OnEntry<'_>,
     ) -> BulkLoadResult<()> {
         while let Some((key, value)) = self.entry() {
             on_entry(key, value)?;

@@ -86,7 +86,7 @@ pub struct AlterationPlan {
 
 /// Receives the entries of an added index.
 enum Filling {
-    AnyOrder(SortedLoad),
+    AnyOrder(Box<SortedLoad>),
     ByKey(OrderedLoad),
     Built,
 }

@@ -159,7 +159,7 @@ fn create_indexes(
             filling: match &memory {
                 Some(memory) if is_sorted(wanted) => {
                     let part = memory.part(added.len());
-                    Filling::AnyOrder(SortedLoad::new(sorter_options(core, part)))
+                    Filling::AnyOrder(Box::new(SortedLoad::new(sorter_options(core, part))))
                 }
                 _ => Filling::ByKey(OrderedLoad::default()),
             },

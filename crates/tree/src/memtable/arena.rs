@@ -22,11 +22,10 @@ use std::ptr::{self, NonNull};
 
 /// Enough for a root and a few rows: thousands of tables may have a few rows each in memory.
 const CHUNK_BYTES_FIRST: usize = 2 * 1024;
-/// Minimum size of the other chunks.
-const CHUNK_BYTES_MIN: usize = 8 * 1024;
-/// A new chunk has at most the arena's memory divided by this number, but at least
-/// [`CHUNK_BYTES_MIN`].
-const CHUNK_SHARE: u64 = 4;
+/// Up to this size, a new chunk doubles the arena's memory.
+const CHUNK_BYTES_DOUBLING: usize = 8 * 1024;
+/// A larger chunk has at most the arena's memory divided by this number.
+const CHUNK_SHARE: usize = 4;
 const LARGE_BYTES: usize = 64 * 1024;
 /// The charge is raised in steps of this size.
 const CHARGE_BYTES: usize = 4 * 1024;
@@ -171,17 +170,16 @@ impl Arena {
             let closed = chunk.capacity as u64;
             self.closed_bytes.fetch_add(closed, Ordering::Relaxed);
         }
-        let share = self.closed_bytes.load(Ordering::Relaxed) / CHUNK_SHARE;
-        let share = usize::try_from(share).unwrap_or(HUGE_CHUNK_BYTES);
+        let closed = self.closed_bytes.load(Ordering::Relaxed);
+        let closed = usize::try_from(closed).unwrap_or(usize::MAX);
+        let share = closed / CHUNK_SHARE;
         let chunk = match share >= HUGE_CHUNK_BYTES {
             true => self.huge_chunk(),
             false => {
-                let min = match full.is_null() {
-                    true => CHUNK_BYTES_FIRST,
-                    false => CHUNK_BYTES_MIN,
-                };
-                let capacity = (share + 1).next_power_of_two() / 2;
-                Self::new_chunk(capacity.max(min).max(2 * bytes), 0)
+                let doubled = closed.clamp(CHUNK_BYTES_FIRST, CHUNK_BYTES_DOUBLING);
+                let wanted = share.max(doubled);
+                let capacity = (wanted + 1).next_power_of_two() / 2;
+                Self::new_chunk(capacity.max(2 * bytes), 0)
             }
         };
         chunks.push(chunk);
@@ -309,7 +307,9 @@ mod tests {
         arena.allocate(1000);
         assert_eq!(memory.used().active, 2048);
         arena.allocate(800);
-        assert_eq!(memory.used().active, 2048 + 4096);
+        assert_eq!(memory.used().active, 2 * 2048);
+        arena.allocate(1900);
+        assert_eq!(memory.used().active, 2 * 2048 + 4096);
     }
 
     #[test]

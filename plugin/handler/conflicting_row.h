@@ -5,8 +5,9 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* ConflictingRow: the row that caused a duplicate-key error. REPLACE and ON DUPLICATE KEY UPDATE read it next, by its
-   position or, in a table with partitions, by its key. RowWriter has locked it and has its value, so RowFetcher returns it from here, without a look-up. Only the
-   read that directly follows the error does so: each further write or read discards the value. */
+   position or, in a table with partitions, by its key. RowWriter has locked it and has its value, so RowFetcher returns
+   it from here, without a look-up. Only the read that directly follows the error does so: each further write or read
+   discards the value. */
 
 #ifndef TEAK_HANDLER_CONFLICTING_ROW_H
 #define TEAK_HANDLER_CONFLICTING_ROW_H

@@ -1,7 +1,7 @@
 //! Writes a run sequentially. Entries fill a page; the first full one determines the size of the
 //! run's pages. A full page is compressed and written, and its address and last key are added to the
-//! index block. A full index block is written after its
-//! pages, when an entry with another key follows.
+//! index block. A full index block is written after its pages, when an entry with another key
+//! follows.
 
 use super::index_block::{INDEX_BLOCK_BYTES, IndexBlockBuilder, index_block_description};
 use super::index_table::{IndexTableBuilder, bound_between};

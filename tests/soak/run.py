@@ -81,10 +81,13 @@ class Soak:
                 process.kill()
 
     def own_memory(self):
-        """The resident size of the server under the load of writers, readers and tricklers on BLACKHOLE tables."""
+        """The resident size of the server under the load of writers, readers and tricklers on BLACKHOLE tables, all of which are open."""
         self.server.options.append("--plugin=ha_blackhole")
         self.server.start_empty(self.directory)
         self.create("BLACKHOLE")
+        with self.server.connect(sessions.DATABASE) as connection:
+            for number in range(self.options.tables):
+                connection.run(f"SELECT n FROM trickle_{number}")
         stopped = self.context.Event()
         processes = self.start_sessions([s for s in self.sessions() if s[0] in (sessions.Writer, sessions.Reader, sessions.Trickler)], stopped)
         time.sleep(self.options.baseline)
@@ -229,7 +232,7 @@ def main():
                         "sessions and the server need all processors, and the latencies contain the waits for them")
     parser.add_argument("--tables", type=int, default=2000, help="tables with few writes")
     parser.add_argument("--cache", default="64M")
-    parser.add_argument("--baseline", type=float, default=5, help="seconds of load on BLACKHOLE before the memory of the server alone is read")
+    parser.add_argument("--baseline", type=float, default=20, help="seconds of load on BLACKHOLE before the memory of the server alone is read")
     parser.add_argument("--stall", type=float, help="fail if a statement takes longer than this, in ms")
     parser.add_argument("--report-only", action="append", default=[], help="a bound that is measured, but does not fail the run")
     parser.add_argument("--seed", type=int, default=1)

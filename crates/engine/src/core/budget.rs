@@ -2,7 +2,8 @@
 //!
 //! Memtables get two fifths of the budget, each flusher thread gets up to 4 MiB, the log gets its
 //! buffers. All other memory is measured (`memory_use`), and the page cache gets what is left, but
-//! at least a sixteenth. Nodes and locks are limited to an eighth of the budget each, or to a
+//! at least a sixteenth. What other memory needs beyond that, such as that of thousands of open
+//! trees, is taken from the memtables, which keep at least a tenth. Nodes and locks are limited to an eighth of the budget each, or to a
 //! configured size. All sorts together get a quarter, and each one at most an eighth and 256 MiB. A
 //! sort that finds less than 1 MiB of the quarter left still gets 1 MiB, or an eighth of the budget
 //! if that is less.
@@ -29,6 +30,9 @@ const OPEN_TREES_MIN: usize = 256;
 /// The page cache keeps at least the budget divided by this number, whatever else needs memory.
 const PAGE_CACHE_SHARE_MIN: u64 = 16;
 
+/// Memtables keep the budget divided by this number, whatever else needs memory.
+const MEMTABLE_SHARE_MIN: u64 = 10;
+
 /// Nodes of open trees may use the budget divided by this number.
 const NODE_SHARE: u64 = 8;
 
@@ -41,7 +45,10 @@ const SORT_BYTES_MIN: u64 = MIB;
 /// The split of the memory budget.
 pub(crate) struct Budget {
     total: AtomicU64,
-    memtable_quota: AtomicU64,
+    /// The memtables' share while nothing else needs it.
+    memtables: AtomicU64,
+    /// The part of the memtables' share that other memory uses.
+    ceded: AtomicU64,
     /// The page cache's share while nothing else needs memory.
     page_cache: AtomicU64,
     /// The shares of flusher threads and of the log.
@@ -71,7 +78,8 @@ impl Budget {
     ) -> Self {
         let budget = Self {
             total: AtomicU64::new(0),
-            memtable_quota: AtomicU64::new(0),
+            memtables: AtomicU64::new(0),
+            ceded: AtomicU64::new(0),
             page_cache: AtomicU64::new(0),
             set_aside: AtomicU64::new(0),
             sorts: AtomicU64::new(0),
@@ -93,7 +101,8 @@ impl Budget {
         let pages = total.saturating_sub(memtables + flushing + log);
         self.set_aside.store(flushing + log, Ordering::Release);
         self.total.store(total, Ordering::Release);
-        self.memtable_quota.store(memtables, Ordering::Release);
+        self.memtables.store(memtables, Ordering::Release);
+        self.ceded.store(0, Ordering::Release);
         self.page_cache.store(pages, Ordering::Release);
     }
 
@@ -108,8 +117,10 @@ impl Budget {
         self.total.load(Ordering::Acquire)
     }
 
+    /// The memory that memtables may use, in bytes.
     pub(crate) fn memtable_quota(&self) -> u64 {
-        self.memtable_quota.load(Ordering::Acquire)
+        let ceded = self.ceded.load(Ordering::Acquire);
+        self.memtables.load(Ordering::Acquire).saturating_sub(ceded)
     }
 
     /// The quota of the memtables that flushes can release, when readers keep
@@ -140,6 +151,18 @@ impl Budget {
     /// stop.
     pub(crate) fn memtable_bytes_max(&self) -> u64 {
         self.memtable_quota() + self.page_cache.load(Ordering::Acquire) / 2
+    }
+
+    /// Takes from the memtables' share what everything else needs beyond its own share and what the
+    /// page cache can give.
+    pub(crate) fn fit_memtables(&self, used: &MemoryUse) {
+        let pages_min = self.total() / PAGE_CACHE_SHARE_MIN;
+        let others = used.others_beyond(self.set_aside.load(Ordering::Acquire));
+        let given = self.page_cache_bytes().saturating_sub(pages_min);
+        let share = self.memtables.load(Ordering::Acquire);
+        let max = share.saturating_sub(self.total() / MEMTABLE_SHARE_MIN);
+        let ceded = others.saturating_sub(given).min(max);
+        self.ceded.store(ceded, Ordering::Release);
     }
 
     /// The page cache's share of the budget, less what retired memtables need beyond three quarters
@@ -268,6 +291,28 @@ mod tests {
         assert_eq!(budget.page_cache_bytes_with(&used), pages - 20 * MIB);
         used.nodes = 100 * MIB;
         assert_eq!(budget.page_cache_bytes_with(&used), 4 * MIB);
+    }
+
+    #[test]
+    fn memtables_cede_what_the_page_cache_cannot_give() {
+        let (budget, pages) = shares(64 * MIB);
+        let quota = budget.memtable_quota();
+        let set_aside = 64 * MIB - pages - quota;
+        let mut used = MemoryUse {
+            measured: Some(set_aside + pages - 4 * MIB),
+            ..MemoryUse::default()
+        };
+        budget.fit_memtables(&used);
+        assert_eq!(budget.memtable_quota(), quota);
+        used.measured = used.measured.map(|bytes| bytes + 9 * MIB);
+        budget.fit_memtables(&used);
+        assert_eq!(budget.memtable_quota(), quota - 9 * MIB);
+        assert_eq!(budget.live_quota(0), quota - 9 * MIB);
+        used.measured = Some(200 * MIB);
+        budget.fit_memtables(&used);
+        assert_eq!(budget.memtable_quota(), quota - (quota - 64 * MIB / 10));
+        budget.fit_memtables(&MemoryUse::default());
+        assert_eq!(budget.memtable_quota(), quota);
     }
 
     #[test]

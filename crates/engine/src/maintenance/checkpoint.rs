@@ -185,7 +185,7 @@ impl CheckpointContext<'_> {
         if let Some(heap) = &self.options.heap {
             heap.release_unused();
         }
-        self.flush.fit_page_cache();
+        self.flush.fit_budget();
     }
 
     /// Checkpoints the indexes of temporary tables, which syncs nothing. It frees

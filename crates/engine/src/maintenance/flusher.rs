@@ -229,7 +229,7 @@ impl FlushContext<'_> {
         let written = self.memtables().written();
         let pacer = &self.budget.memtable_pacer;
         pacer.report(Instant::now(), written, used.live());
-        self.fit_page_cache();
+        self.fit_budget();
     }
 
     /// Computes how much of the memtables cannot be flushed now.
@@ -241,9 +241,12 @@ impl FlushContext<'_> {
     }
 
     /// Gives the page cache what everything else leaves of the budget. Small
-    /// changes are ignored, because each one makes the cache evict blocks.
-    pub(crate) fn fit_page_cache(&self) {
-        let capacity = self.budget.page_cache_bytes_with(&self.memory.measure());
+    /// changes are ignored, because each one makes the cache evict blocks. If
+    /// nothing is left, memtables get less too.
+    pub(crate) fn fit_budget(&self) {
+        let used = self.memory.measure();
+        self.budget.fit_memtables(&used);
+        let capacity = self.budget.page_cache_bytes_with(&used);
         let current = self.cache.statistics().capacity_bytes;
         if capacity.abs_diff(current) > self.budget.total() / 128 {
             self.cache.set_capacity(capacity);

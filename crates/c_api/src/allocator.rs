@@ -23,12 +23,15 @@ pub struct Text(*const c_char);
 // SAFETY: the text is constant.
 unsafe impl Sync for Text {}
 
-/// Read by jemalloc when it starts: one arena per processor; freed pages are returned to the system
-/// after a second; a thread caches only a few freed allocations, of at most 1 KiB, because each
-/// connection has a thread.
+/// Read by jemalloc when it starts: one arena for four processors; freed pages are returned to the
+/// system after a second; a thread caches only a few freed allocations, of at most 1 KiB, because
+/// each connection has a thread.
+///
+/// With more arenas, long-lived allocations such as those of open trees leave an arena that remains
+/// half empty, when a thread that uses another arena replaces them.
 #[unsafe(export_name = "_rjem_malloc_conf")]
 pub static OPTIONS: Text = Text(
-    c"narenas_ratio:1,dirty_decay_ms:1000,muzzy_decay_ms:0,lg_tcache_max:10,tcache_nslots_small_min:8,tcache_nslots_small_max:20"
+    c"narenas_ratio:0.25,dirty_decay_ms:1000,muzzy_decay_ms:0,lg_tcache_max:10,tcache_nslots_small_min:8,tcache_nslots_small_max:20"
         .as_ptr(),
 );
 
@@ -103,5 +106,8 @@ mod tests {
         let after = Jemallocs.allocated_bytes();
         assert!(after < before + (4 << 20), "{before} {after}");
         assert_eq!(number::<isize>(c"opt.dirty_decay_ms", None), Some(1000));
+        let arenas = number::<u32>(c"opt.narenas", None).unwrap();
+        let processors = std::thread::available_parallelism().unwrap().get();
+        assert!((1..=processors / 4 + 1).contains(&(arenas as usize)));
     }
 }

@@ -221,6 +221,36 @@ fn unused_tables_are_closed_and_their_handles_open_them_again() {
     assert_eq!(engine.statistics().tables, 20);
 }
 
+/// Their next use would open them again, so the checkpoints would save little memory.
+#[test]
+fn many_trees_do_not_make_a_busy_engine_flush_tables_that_were_used_recently() {
+    const TABLES: usize = 100;
+    let mut options = options();
+    options.cache_bytes = 4 << 20;
+    options.background_threads = 1;
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let engine = Engine::open(disk, options).unwrap();
+    let mut handles = Vec::new();
+    for n in 0..TABLES {
+        let name = format!("./db/t{n}");
+        engine.create_table(&definition(&name)).unwrap();
+        handles.push(engine.open_table(&name).unwrap());
+    }
+    run_passes(&engine);
+    for table in &handles {
+        fill(&engine, table, 0, 1);
+    }
+    let before = engine.statistics().checkpointed_indexes;
+    // With this number of trees a sweep begins each second.
+    for n in 0..25 {
+        std::thread::sleep(Duration::from_millis(100));
+        fill(&engine, &handles[0], 1 + n, 1);
+        engine.run_maintenance().unwrap();
+    }
+    assert_eq!(open_tables(&engine), TABLES as u64);
+    assert_eq!(engine.statistics().checkpointed_indexes, before);
+}
+
 #[test]
 fn cursors_locks_and_alterations_keep_files_open() {
     let (engine, table) = with_closed_table();

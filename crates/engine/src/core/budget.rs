@@ -139,7 +139,8 @@ impl Budget {
     /// those that readers keep, so that they do not take up the quota.
     pub(crate) fn without_unflushable(&self, used: MemtableUse) -> MemtableUse {
         let unflushable = self.unflushable.load(Ordering::Relaxed);
-        let moved = unflushable.min(used.frozen).min(self.memtable_quota());
+        let share = self.memtables.load(Ordering::Acquire);
+        let moved = unflushable.min(used.frozen).min(share);
         MemtableUse {
             active: used.active,
             frozen: used.frozen - moved,
@@ -148,9 +149,9 @@ impl Budget {
     }
 
     /// Bytes of all memtables, including those that readers keep, at which writers
-    /// stop.
+    /// stop. Does not depend on what other memory uses, so that this stops no writer.
     pub(crate) fn memtable_bytes_max(&self) -> u64 {
-        self.memtable_quota() + self.page_cache.load(Ordering::Acquire) / 2
+        self.memtables.load(Ordering::Acquire) + self.page_cache.load(Ordering::Acquire) / 2
     }
 
     /// Takes from the memtables' share what everything else needs beyond its own share and what the

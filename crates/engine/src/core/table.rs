@@ -10,11 +10,20 @@ use crate::index_number::IndexNumber;
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::RwLock;
 use std::ops::Deref;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 use teak_base::{FileId, StorageError, StorageResult};
 use teak_transactions::RangeLocks;
 use teak_tree::Tree;
+
+/// The origin of the times of all tables.
+static CLOCK: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Milliseconds on [`CLOCK`].
+fn now() -> u64 {
+    u64::try_from(CLOCK.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
 
 /// The index with a number.
 ///
@@ -51,6 +60,8 @@ pub(crate) struct Table {
     indexes: ArcSwapOption<Vec<Arc<Index>>>,
     /// Whether a handle has used the indexes since maintenance last checked this.
     is_used: AtomicBool,
+    /// When maintenance last found that it was used, on [`CLOCK`].
+    used_at: AtomicU64,
     /// Number of indexes that are being built.
     pub building: AtomicUsize,
     /// Whether an alteration is in progress; there is at most one at a time.
@@ -77,6 +88,7 @@ impl Table {
             metadata: RwLock::new(entry.metadata.as_slice().into()),
             indexes: ArcSwapOption::const_empty(),
             is_used: AtomicBool::new(false),
+            used_at: AtomicU64::new(now()),
             building: AtomicUsize::new(0),
             altering: AtomicBool::new(false),
             counters: Arc::clone(counters),
@@ -193,7 +205,17 @@ impl Table {
 
     /// Whether the table was used since the last call.
     pub(crate) fn take_use(&self) -> bool {
-        self.is_used.swap(false, Ordering::Relaxed)
+        let is_used = self.is_used.swap(false, Ordering::Relaxed);
+        if is_used {
+            self.used_at.store(now(), Ordering::Relaxed);
+        }
+        is_used
+    }
+
+    /// The time since [`Table::take_use`] last returned true.
+    pub(crate) fn unused_for(&self) -> Duration {
+        let used_at = self.used_at.load(Ordering::Relaxed);
+        Duration::from_millis(now().saturating_sub(used_at))
     }
 
     /// Whether the table was used since the last call of [`Table::take_use`].

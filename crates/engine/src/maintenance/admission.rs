@@ -309,6 +309,7 @@ impl Bounded for AbortedBound<'_> {
 /// Flushes on the writer's thread: the engine has no flusher threads.
 fn flush_here(context: FlushContext<'_>, indexes: &[Arc<Index>]) -> EngineResult<()> {
     let mut has_retried = false;
+    let mut has_counted = false;
     loop {
         freeze_large(context);
         let used = memtable_use(context, indexes);
@@ -326,6 +327,12 @@ fn flush_here(context: FlushContext<'_>, indexes: &[Arc<Index>]) -> EngineResult
             if error.is_no_space() && !has_retried {
                 has_retried = true;
                 context.work.space_freed();
+                continue;
+            }
+            // There is no thread that counts the memtables whose flushes fail.
+            if !has_counted {
+                has_counted = true;
+                context.note_unflushable();
                 continue;
             }
             return Err(EngineError::Storage(error));

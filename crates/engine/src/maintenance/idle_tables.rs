@@ -214,11 +214,21 @@ impl IdleTables<'_> {
             }
             if is_quiet {
                 unflushed.push((id, slot));
-            } else {
+            } else if open_trees != OpenTrees::Many || self.is_long_unused(&slot) {
                 sweep.waiting.insert(id, slot);
             }
         }
         unflushed
+    }
+
+    /// Whether a table was not used for the whole period. While there are many trees, sweeps are so
+    /// frequent that they find tables which will soon be used again. Closing those would save
+    /// little memory, and cost a checkpoint of each file.
+    fn is_long_unused(&self, slot: &Slot) -> bool {
+        let table = slot.lock();
+        table
+            .as_ref()
+            .is_some_and(|table| table.unused_for() >= self.idle_after)
     }
 
     /// The indexes of some tables that must be flushed and checkpointed.

@@ -212,13 +212,16 @@ impl PageCache {
         Some(held)
     }
 
-    pub(crate) fn get(&self, file: FileId, offset: u64) -> Option<Cached> {
-        count_access();
-        let held = self.blocks.get(&(file, offset));
-        if held.is_none() {
-            self.misses.fetch_add(1, Ordering::Relaxed);
-        }
-        held
+    /// Returns a block if it is cached. Neither counts the access nor retains the block for longer.
+    /// For merges, which read every block of a leaf once.
+    pub(crate) fn peek(&self, file: FileId, offset: u64) -> Option<Cached> {
+        self.blocks.peek(&(file, offset))
+    }
+
+    /// Caches a new block. It replaces the block at the same offset.
+    pub(crate) fn insert(&self, file: FileId, offset: u64, priority: Priority, block: Cached) {
+        self.blocks.insert((file, offset), block);
+        self.prioritise(file, offset, priority);
     }
 
     /// Returns the cached block at the offset, or loads and caches it. Other threads that request
@@ -251,14 +254,19 @@ impl PageCache {
     ) -> StorageResult<Cached> {
         self.misses.fetch_add(1, Ordering::Relaxed);
         let loaded = self.blocks.get_or_insert_with(&(file, offset), load)?;
-        if priority == Priority::High {
-            for _ in 0..HIGH_PRIORITY_USES {
-                if self.blocks.get(&(file, offset)).is_some() {
-                    self.uses_by_priority.fetch_add(1, Ordering::Relaxed);
-                }
+        self.prioritise(file, offset, priority);
+        Ok(loaded)
+    }
+
+    fn prioritise(&self, file: FileId, offset: u64, priority: Priority) {
+        if priority == Priority::Normal {
+            return;
+        }
+        for _ in 0..HIGH_PRIORITY_USES {
+            if self.blocks.get(&(file, offset)).is_some() {
+                self.uses_by_priority.fetch_add(1, Ordering::Relaxed);
             }
         }
-        Ok(loaded)
     }
 
     pub(crate) fn forget(&self, file: FileId, offset: u64) {

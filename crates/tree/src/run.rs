@@ -293,7 +293,7 @@ impl Run {
         };
         let (file, offset) = (self.file.file_id(), address.offset);
         let found = match pattern {
-            ReadPattern::Sequential => self.cache.get(file, offset),
+            ReadPattern::Sequential => self.cache.peek(file, offset),
             ReadPattern::Random => {
                 let load = || Ok(Cached::Index(self.stored_index_block(number)?));
                 Some(self.cache.get_or_load(file, offset, priority, load)?)
@@ -356,21 +356,23 @@ impl Run {
         number: PageNumber,
         pattern: ReadPattern,
     ) -> StorageResult<Arc<Page>> {
-        self.page_ahead(block, number, pattern, &mut ReadAhead::default())
+        let ahead = &mut ReadAhead::default();
+        Ok(self.page_ahead(block, number, pattern, ahead)?.0)
     }
 
-    /// As [`Run::page`], for a reader that may be sequential.
+    /// As [`Run::page`], for a reader that may be sequential. Also returns whether a reader with a
+    /// sequential pattern found the page in the cache.
     pub(crate) fn page_ahead(
         &self,
         block: &IndexBlock,
         number: PageNumber,
         pattern: ReadPattern,
         ahead: &mut ReadAhead,
-    ) -> StorageResult<Arc<Page>> {
+    ) -> StorageResult<(Arc<Page>, bool)> {
         let record = record_of(block, number);
         let (file, offset) = (self.file.file_id(), record.address.offset);
         let found = match pattern {
-            ReadPattern::Sequential => self.cache.get(file, offset),
+            ReadPattern::Sequential => self.cache.peek(file, offset),
             ReadPattern::Random => {
                 let load = || Ok(Cached::Page(self.read_page(block, number, record, ahead)?));
                 let priority = Priority::Normal;
@@ -378,13 +380,13 @@ impl Run {
             }
         };
         match found {
-            Some(Cached::Page(page)) => Ok(page),
+            Some(Cached::Page(page)) => Ok((page, pattern == ReadPattern::Sequential)),
             // As for index blocks.
             _ => {
                 let page = self.read_page(block, number, record, ahead);
                 // No place in the cache is claimed for the page.
                 pay_for_io();
-                page
+                Ok((page?, false))
             }
         }
     }

@@ -182,6 +182,10 @@ impl VersionCursor for Source {
         either!(self, cursor => cursor.is_separate())
     }
     #[inline]
+    fn is_cached(&self) -> bool {
+        either!(self, cursor => cursor.is_cached())
+    }
+    #[inline]
     fn next_version(&mut self) -> StorageResult<()> {
         either!(self, cursor => cursor.next_version())
     }
@@ -247,6 +251,10 @@ impl VersionCursor for RunSource {
     #[inline]
     fn is_separate(&self) -> bool {
         self.cursor.is_separate()
+    }
+    #[inline]
+    fn is_cached(&self) -> bool {
+        self.cursor.is_cached()
     }
     #[inline]
     fn next_version(&mut self) -> StorageResult<()> {

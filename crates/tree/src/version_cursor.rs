@@ -67,6 +67,11 @@ pub trait VersionCursor {
         matches!(self.value(), StoredValue::Separate(..))
     }
 
+    /// Whether the cursor reads sequentially and found the page of the entry in the page cache.
+    fn is_cached(&self) -> bool {
+        false
+    }
+
     /// Moves to the next entry: an older version of the key, otherwise the
     /// newest version of the next key.
     ///

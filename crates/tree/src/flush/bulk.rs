@@ -223,7 +223,7 @@ impl BulkLoad<'_> {
             let edited = editor.change(&[], Depth::Leaf, &mut |editor, leaf, range| {
                 let mut all: Vec<RunRef> = leaf.runs.clone();
                 all.extend(runs.iter().cloned());
-                let leaf = Child::new(leaf.id, all, None, editor.options());
+                let leaf = Child::new(leaf.id, all, None, range, editor.options());
                 divide_at(editor, &leaf, range, &cuts)
             });
             editor.release_own();

@@ -75,9 +75,9 @@ pub(super) fn divide_at(
             .filter_map(|run| run.clipped(&part))
             .collect();
         let child = if position == 0 {
-            Child::new(leaf.id, runs, None, editor.options())
+            Child::new(leaf.id, runs, None, &part, editor.options())
         } else {
-            editor.new_child(runs, None)
+            editor.new_child(runs, None, &part)
         };
         parts.push((lower.clone(), child));
     }

@@ -97,11 +97,14 @@ impl JobContext<'_> {
             // Retains the blocks of its nodes while one of them is read.
             let version = tree.version.load_full();
             match self.try_install(&mut install, &version, &mut outcome, &released) {
-                Ok(is_installed) => {
+                Ok(freed) => {
                     drop(install);
+                    for address in freed.iter().flatten() {
+                        tree.cache.forget(tree.file.file_id(), address.offset);
+                    }
                     // No entry of the new version refers to the values, so the lock is not needed.
                     let values = released.values.chunks(VALUES_PER_BATCH);
-                    for batch in values.filter(|_| is_installed) {
+                    for batch in values.filter(|_| freed.is_some()) {
                         tree.file.publish(Vec::new(), batch);
                     }
                     return Ok(());
@@ -119,21 +122,21 @@ impl JobContext<'_> {
         }
     }
 
-    /// Returns whether the result was installed; otherwise it is discarded. After an error nothing
-    /// has changed.
+    /// Returns the addresses of the freed blocks if the result was installed; otherwise it is
+    /// discarded. After an error nothing has changed.
     fn try_install(
         &self,
         install: &mut InstallState,
         version: &TreeVersion,
         outcome: &mut JobOutcome,
         released: &Released,
-    ) -> Result<bool, EditStop> {
+    ) -> Result<Option<Vec<BlockAddress>>, EditStop> {
         let tree = self.tree;
         if outcome.consumed.is_some() && version.awaits_base != self.version.awaits_base {
             // The base was installed during the job, and divided the child. The tree is
             // complete without the result.
             self.claim.release(install);
-            return Ok(false);
+            return Ok(None);
         }
         let (edited, hidden) = self.edit(install, version, outcome)?;
         self.claim.release(install);
@@ -162,7 +165,7 @@ impl JobContext<'_> {
         tree.add_hidden(&mut install.hidden, &hidden, new.flushed);
         install.changed = true;
         tree.publish_version(new);
-        Ok(true)
+        Ok(Some(freed))
     }
 
     /// Also returns keys near which deletes may be dropped under an old snapshot.
@@ -222,7 +225,7 @@ fn consume(
         runs.extend_from_slice(newer);
         runs.extend_from_slice(replacements);
         runs.extend(rest.iter().filter(|run| !is_consumed(run)).cloned());
-        let child = Child::new(child.id, runs, child.below.clone(), editor.options());
+        let child = Child::new(child.id, runs, child.below.clone(), range, editor.options());
         if cuts.is_empty() {
             vec![(range.lower.clone(), child)]
         } else {
@@ -248,7 +251,7 @@ fn replace(
                 replaced += 1;
             }
         }
-        let child = Child::new(child.id, runs, child.below.clone(), editor.options());
+        let child = Child::new(child.id, runs, child.below.clone(), range, editor.options());
         vec![(range.lower.clone(), child)]
     })?;
     match replaced == relocated.len() {

@@ -171,6 +171,11 @@ pub(super) struct Sink<'a, 'b> {
 
 impl MergeSink for Sink<'_, '_> {
     #[inline]
+    fn note_cached(&mut self, is_cached: bool) {
+        self.output.writer.note_cached(is_cached);
+    }
+
+    #[inline]
     fn push(
         &mut self,
         key: &[u8],

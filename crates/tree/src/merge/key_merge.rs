@@ -67,6 +67,12 @@ impl<'a, S: MergeSink> KeyMerge<'a, S> {
         self.is_closed
     }
 
+    /// Called before a version is added: whether it is from a page that was in the page cache.
+    #[inline]
+    pub(super) fn note_cached(&mut self, is_cached: bool) {
+        self.sink.note_cached(is_cached);
+    }
+
     /// Adds the next older version of the key.
     #[inline]
     pub(super) fn version(

@@ -176,6 +176,7 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
                     if has_layers && operation == Operation::Delete {
                         self.deleted_by.insert(id);
                     }
+                    merge.note_cached(source.is_cached());
                     merge.version(&mut self.statuses, id, operation, source.value())?;
                 }
                 source.next_version()?;

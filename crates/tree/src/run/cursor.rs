@@ -18,6 +18,8 @@ pub struct RunCursor {
     block: Option<(usize, Arc<IndexBlock>)>,
     /// The page read last and its number.
     page: Option<(PageNumber, Arc<Page>)>,
+    /// Whether a sequential reader found this page in the cache.
+    is_cached: bool,
     ahead: ReadAhead,
     entry: usize,
     valid: bool,
@@ -32,6 +34,7 @@ impl Run {
             pattern,
             block: None,
             page: None,
+            is_cached: false,
             ahead: ReadAhead::default(),
             entry: 0,
             valid: false,
@@ -81,9 +84,10 @@ impl RunCursor {
             return Ok(Arc::clone(page));
         }
         let block = self.load_block(number.block, Priority::Normal)?;
-        let page = self
-            .run
-            .page_ahead(&block, number, self.pattern, &mut self.ahead)?;
+        let (page, is_cached) =
+            self.run
+                .page_ahead(&block, number, self.pattern, &mut self.ahead)?;
+        self.is_cached = is_cached;
         self.page = Some((number, Arc::clone(&page)));
         Ok(page)
     }
@@ -233,6 +237,11 @@ impl VersionCursor for RunCursor {
     fn is_separate(&self) -> bool {
         let (page, entry) = self.current();
         page.is_separate(entry)
+    }
+
+    #[inline]
+    fn is_cached(&self) -> bool {
+        self.is_cached
     }
 
     #[inline]

@@ -142,7 +142,7 @@ impl Place {
         let page = if read {
             Some(run.page(block, *number, ReadPattern::Random)?)
         } else {
-            match run.cache.get(run.file.file_id(), record.address.offset) {
+            match run.cache.peek(run.file.file_id(), record.address.offset) {
                 Some(Cached::Page(page)) => Some(page),
                 _ => None,
             }

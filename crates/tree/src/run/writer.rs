@@ -2,18 +2,26 @@
 //! run's pages. A full page is compressed and written, and its address and last key are added to the
 //! index block. A full index block is written after its pages, when an entry with another key
 //! follows.
+//!
+//! A page enters the page cache if half of its entries are from pages that were there, so that a
+//! merge does not make its readers read their pages again.
 
-use super::index_block::{INDEX_BLOCK_BYTES, IndexBlockBuilder, index_block_description};
+use super::index_block::{
+    INDEX_BLOCK_BYTES, IndexBlock, IndexBlockBuilder, index_block_description,
+};
 use super::index_table::{IndexTableBuilder, bound_between};
 use super::page_size;
 use super::writer_options::RunWriterOptions;
+use crate::block_memory::{BlockCharge, FileBlocks};
+use crate::cache::{Cached, Priority};
 use crate::filter::FilterSize;
-use crate::page::{PAGE_LAYOUT_ROW, PageBuilder};
+use crate::page::{PAGE_LAYOUT_ROW, Page, PageBuilder};
 use crate::value::value_block_description;
 use crate::{
     EncodedReference, FilterKeys, PageCache, RangeTombstone, RunDescription, StoredValue,
     ValueReference,
 };
+use std::sync::Arc;
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use teak_base::{Codec, Operation, StorageError, StorageResult, WriteId};
 use teak_block_file::{
@@ -64,6 +72,37 @@ pub struct RunWriter<'a> {
     totals: RunDescription,
     /// Whether an entry of the current run is settled.
     any_settled: bool,
+    warmth: Warmth,
+}
+
+/// What part of a page is from pages that were in the page cache.
+#[derive(Debug, Default)]
+struct Warmth {
+    /// Whether the next entry is from such a page.
+    is_cached: bool,
+    entries: u64,
+    cached: u64,
+    /// Whether a page of the current index block was put into the cache.
+    caches_index: bool,
+    /// The counter of the file's blocks in memory, once a page was put into the cache.
+    blocks: Option<FileBlocks>,
+}
+
+impl Warmth {
+    /// Whether the page is to be cached.
+    fn is_warm(&self) -> bool {
+        self.cached > 0 && self.cached * 2 >= self.entries
+    }
+
+    fn count_entry(&mut self) {
+        self.entries += 1;
+        self.cached += u64::from(self.is_cached);
+    }
+
+    fn start_page(&mut self) {
+        self.entries = 0;
+        self.cached = 0;
+    }
 }
 
 impl<'a> RunWriter<'a> {
@@ -92,7 +131,14 @@ impl<'a> RunWriter<'a> {
             options,
             totals: RunDescription::default(),
             any_settled: false,
+            warmth: Warmth::default(),
         }
+    }
+
+    /// Sets whether the next entries are from pages that were in the page cache.
+    #[inline]
+    pub(crate) fn note_cached(&mut self, is_cached: bool) {
+        self.warmth.is_cached = is_cached;
     }
 
     /// Appends an entry. Keys are ascending, the versions of a key newest first. Writes a large
@@ -198,6 +244,7 @@ impl<'a> RunWriter<'a> {
             }
             if self.is_page_full(entry_bytes) {
                 self.write_page()?;
+                self.warmth.start_page();
             }
         }
         let first = self.totals.entries() == 0;
@@ -228,6 +275,7 @@ impl<'a> RunWriter<'a> {
             Operation::Put => self.totals.puts += 1,
             Operation::Delete => self.totals.deletes += 1,
         }
+        self.warmth.count_entry();
         self.totals.raw_bytes += entry_bytes as u64 + 2;
         self.note_write_id(write_id);
         Ok(())
@@ -272,6 +320,7 @@ impl<'a> RunWriter<'a> {
         if self.index_block.pages() > 0 {
             self.write_index_block()?;
         }
+        self.warmth.start_page();
         self.page_bytes = None;
         let mut description = std::mem::take(&mut self.totals);
         description.all_unsettled = !std::mem::take(&mut self.any_settled);
@@ -356,11 +405,49 @@ impl<'a> RunWriter<'a> {
             &self.raw,
         )?;
         self.cache.forget(self.file.file_id(), address.offset);
+        if self.warmth.is_warm() {
+            self.cache_page(address.offset);
+        }
         self.totals.blocks_end = self.totals.blocks_end.max(address.end()).max(values_end);
         let (raw_bytes, last_key) = (self.raw.len(), &self.page_last_key);
         self.index_block
             .push(address, entries, raw_bytes, last_key, values_end);
         Ok(())
+    }
+
+    /// Puts the page that was written last into the cache.
+    #[cold]
+    fn cache_page(&mut self, offset: u64) {
+        self.warmth.caches_index = true;
+        if let Ok(mut page) = Page::decode(self.raw.clone()) {
+            page.charge(self.charge(page.memory_bytes()));
+            let page = Cached::Page(Arc::new(page));
+            self.insert(offset, Priority::Normal, page);
+        }
+    }
+
+    /// Puts the index block that was written last into the cache.
+    #[cold]
+    fn cache_index_block(&mut self, offset: u64) {
+        if let Ok(mut block) = IndexBlock::decode(&self.raw) {
+            block.charge(self.charge(block.memory_bytes()));
+            let block = Cached::Index(Arc::new(block));
+            self.insert(offset, Priority::High, block);
+        }
+    }
+
+    fn charge(&mut self, bytes: usize) -> BlockCharge {
+        let (memory, file) = (self.cache.blocks_in_memory(), self.file.file_id());
+        let blocks = self
+            .warmth
+            .blocks
+            .get_or_insert_with(|| memory.of_file(file));
+        BlockCharge::of_block(blocks, bytes)
+    }
+
+    fn insert(&self, offset: u64, priority: Priority, block: Cached) {
+        self.cache
+            .insert(self.file.file_id(), offset, priority, block);
     }
 
     /// Whether the index block ends before a page that starts with `key`.
@@ -381,6 +468,9 @@ impl<'a> RunWriter<'a> {
         self.index_block.finish(&mut self.raw);
         let address = blocks.write(index_block_description(), &self.raw)?;
         self.cache.forget(self.file.file_id(), address.offset);
+        if std::mem::take(&mut self.warmth.caches_index) {
+            self.cache_index_block(address.offset);
+        }
         self.totals.blocks_end = self.totals.blocks_end.max(address.end());
         let pushed = self.index.push(&self.bound, address, pages, entries);
         let Ok(()) = pushed else {

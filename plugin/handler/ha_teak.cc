@@ -57,6 +57,7 @@ ulonglong ha_teak::table_flags() const {
          | HA_CAN_TABLES_WITHOUT_ROLLBACK        // sequences
          | HA_BINLOG_ROW_CAPABLE | logged_as_text
          | HA_CAN_SKIP_LOCKED
+         | HA_CAN_DIRECT_UPDATE_AND_DELETE       // of DELETE without a condition
          // Not HA_CONCURRENT_OPTIMIZE: OPTIMIZE would begin with a lock that cannot be made exclusive without deadlocks.
          | HA_CAN_ONLINE_BACKUPS | HA_ONLINE_ANALYZE
          | HA_CAN_REPAIR;

@@ -95,6 +95,8 @@ class ha_teak final : public handler {
   int write_row(const uchar *record) override;
   int update_row(const uchar *old_record, const uchar *new_record) override;
   int delete_row(const uchar *record) override;
+  int direct_delete_rows_init() override;
+  int direct_delete_rows(ha_rows *count) override;
   void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                           ulonglong *reserved) override {
     auto_increment_.reserve(offset, increment, wanted, first, reserved);

@@ -703,6 +703,18 @@ teak_status teak_transaction_delete(teak_transaction *transaction,
                                     const teak_row_entry *entries,
                                     size_t count);
 
+// Whether teak_transaction_delete_all() suits the table: it has at least about `rows_min` rows, no
+// alteration is building indexes of it, and it was not emptied like this many times shortly before.
+// false for NULL and after an error of opening its files.
+bool teak_table_can_delete_all(teak_table *table, uint64_t rows_min);
+
+// Deletes all rows of a table; `count` receives their number. Locks the table against writes of
+// other transactions until the transaction ends, and waits for locks like
+// teak_transaction_insert(). After an error the caller must roll back to a savepoint.
+teak_status teak_transaction_delete_all(teak_transaction *transaction,
+                                        teak_table *table,
+                                        uint64_t *count);
+
 // Locks a key of a unique index that has no live entry, so that no other transaction inserts it
 // before this one ends. TEAK_DUPLICATE_KEY when the key has a live entry; it is then not locked.
 teak_status teak_transaction_lock_absent(teak_transaction *transaction,

@@ -233,6 +233,31 @@ pub unsafe extern "C" fn teak_transaction_delete(
     })
 }
 
+/// Whether teak_transaction_delete_all() suits the table: it has at least about `rows_min` rows, no
+/// alteration is building indexes of it, and it was not emptied like this many times shortly before.
+/// false for NULL and after an error of opening its files.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_can_delete_all(table: *mut teak_table, rows_min: u64) -> bool {
+    boundary!(or false, [reference(table)] {
+        Ok(table.handle.can_delete_all(rows_min)?)
+    })
+}
+
+/// Deletes all rows of a table; `count` receives their number. Locks the table against writes of
+/// other transactions until the transaction ends, and waits for locks like
+/// teak_transaction_insert(). After an error the caller must roll back to a savepoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_delete_all(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    count: *mut u64,
+) -> teak_status {
+    boundary!([owned(transaction), reference(table), out(count)] {
+        count.set(transaction.delete_all(&table.handle)?);
+        Ok(())
+    })
+}
+
 /// Locks a key of a unique index that has no live entry, so that no other transaction inserts it
 /// before this one ends. TEAK_DUPLICATE_KEY when the key has a live entry; it is then not locked.
 #[unsafe(no_mangle)]

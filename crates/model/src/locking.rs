@@ -118,6 +118,34 @@ impl Model {
         (rows, AccessOutcome::Done)
     }
 
+    /// Locks all rows of a table exclusively, and the table against insertions under any isolation,
+    /// and deletes all entries. Returns the number of rows. After `MustWait` the caller must roll
+    /// back.
+    ///
+    /// # Panics
+    /// When the transaction is not open.
+    pub fn delete_all(&mut self, id: TransactionId, table: TableId) -> (usize, AccessOutcome) {
+        let from = EntryKey {
+            table,
+            index: 0,
+            key: Key::new(),
+        };
+        let mode = LockMode::Exclusive;
+        let (rows, outcome) = self.scan_locked(id, &from, true, usize::MAX, mode);
+        if outcome == AccessOutcome::Done {
+            let transaction = self.transaction_mut(id);
+            transaction.range_locks.lock(&from, None);
+            if !rows.is_empty() {
+                let before = transaction.writes.len();
+                transaction.cleared.push((table, before));
+            }
+            for index in 0..self.indexes(table) {
+                self.delete_entries(id, table, index, &[], None);
+            }
+        }
+        (rows.len(), outcome)
+    }
+
     /// Locks the range that a scan has read.
     fn lock_scanned(
         &mut self,

@@ -24,6 +24,8 @@ pub(crate) struct Transaction {
     pub(crate) snapshot_clock: u64,
     /// All writes that were not rolled back, in order.
     pub(crate) writes: Vec<(EntryKey, Option<Value>)>,
+    /// Tables of which all rows were deleted as a whole, with the number of writes before.
+    pub(crate) cleared: Vec<(TableId, usize)>,
     /// Explicit locks, each with the number of savepoints that were set before it.
     pub(crate) locks: BTreeMap<EntryKey, (LockMode, u64)>,
     pub(crate) savepoints: u64,

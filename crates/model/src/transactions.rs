@@ -3,7 +3,7 @@
 use crate::events::Event;
 use crate::range_locks::RangeLocks;
 use crate::store::{Model, Transaction};
-use crate::types::{Savepoint, Scope, TransactionId};
+use crate::types::{Savepoint, Scope, TableId, TransactionId};
 use std::collections::BTreeMap;
 
 impl Model {
@@ -19,6 +19,7 @@ impl Model {
             writes: Vec::new(),
             locks: BTreeMap::new(),
             range_locks: RangeLocks::default(),
+            cleared: Vec::new(),
             savepoints: 0,
         };
         self.transactions.insert(id, transaction);
@@ -45,6 +46,23 @@ impl Model {
         !self.transaction(id).writes.is_empty()
     }
 
+    /// Whether the transaction has deleted all rows of a table as a whole.
+    ///
+    /// # Panics
+    /// When the transaction is not open.
+    #[must_use]
+    pub fn has_cleared(&self, id: TransactionId) -> bool {
+        !self.transaction(id).cleared.is_empty()
+    }
+
+    /// Whether another transaction has deleted all rows of the table as a whole. Then locking reads and
+    /// writes of keys without a row may have to wait for it.
+    #[must_use]
+    pub fn is_cleared_by_another(&self, id: TransactionId, table: TableId) -> bool {
+        let mut others = self.transactions.iter().filter(|(other, _)| **other != id);
+        others.any(|(_, open)| open.cleared.iter().any(|(cleared, _)| *cleared == table))
+    }
+
     /// Sets a savepoint.
     ///
     /// # Panics
@@ -60,9 +78,11 @@ impl Model {
     /// # Panics
     /// When the transaction is not open, or the savepoint was rolled back.
     pub fn rollback_to(&mut self, id: TransactionId, savepoint: Savepoint) {
-        let writes = &mut self.transaction_mut(id).writes;
+        let transaction = self.transaction_mut(id);
+        let writes = &mut transaction.writes;
         assert!(savepoint.0 <= writes.len(), "the savepoint was rolled back");
         writes.truncate(savepoint.0);
+        transaction.cleared.retain(|(_, at)| *at < savepoint.0);
     }
 
     /// Commits. If the commit is durable, the caller then calls [`Model::acknowledge`].

@@ -14,7 +14,11 @@ impl Simulation {
         let Some(session_index) = self.draw_session() else {
             return Ok(Flow::On);
         };
-        let writes = |session: &Session| self.model.has_writes(session.model);
+        // The model does not remember over a crash that a prepared deletion of all rows also locks
+        // keys without a row.
+        let writes = |session: &Session| {
+            self.model.has_writes(session.model) && !self.model.has_cleared(session.model)
+        };
         if !self.sessions.get(session_index).is_some_and(writes) {
             return Ok(Flow::On);
         }

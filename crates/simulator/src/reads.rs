@@ -97,7 +97,7 @@ impl Simulation {
         if found == expected {
             return Ok(Flow::On);
         }
-        if found == Err(AccessOutcome::MustWait) && self.has_lock_ranges()? {
+        if found == Err(AccessOutcome::MustWait) && self.may_wait(id, table)? {
             self.abandon(session_index);
             return Ok(Flow::On);
         }
@@ -238,7 +238,7 @@ impl Simulation {
             return Ok(Flow::On);
         }
         let begins = expected.0.starts_with(&found);
-        if outcome == AccessOutcome::MustWait && begins && self.has_lock_ranges()? {
+        if outcome == AccessOutcome::MustWait && begins && self.may_wait(id, table)? {
             self.abandon(session_index);
             return Ok(Flow::On);
         }

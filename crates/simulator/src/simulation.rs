@@ -9,7 +9,7 @@ use crate::sessions::{Altering, HiddenFile, KnownFiles, Prepared, Session};
 use crate::swarm::SwarmConfig;
 use std::collections::{BTreeMap, VecDeque};
 use teak_engine::{Engine, EngineError, TableHandle};
-use teak_model::{Model, TableId};
+use teak_model::{Model, TableId, TransactionId};
 use teak_testing::{FaultDisk, Random};
 
 /// Maximum number of lines of the trace in the report of a failure.
@@ -214,9 +214,15 @@ impl Simulation {
     /// used up. Then the engine may refuse requests that the model grants, because a range also
     /// locks other rows. The engine must still refuse every request that the model refuses because
     /// of a lock.
-    pub(crate) fn has_lock_ranges(&self) -> Checked<bool> {
+    fn has_lock_ranges(&self) -> Checked<bool> {
         let statistics = self.engine()?.statistics();
         Ok(statistics.lock_escalations + statistics.lock_refusals > 0)
+    }
+
+    /// Whether a request of the transaction for this table may have to wait although the model
+    /// grants it.
+    pub(crate) fn may_wait(&self, id: TransactionId, table: TableId) -> Checked<bool> {
+        Ok(self.has_lock_ranges()? || self.model.is_cleared_by_another(id, table))
     }
 
     /// Ends a transaction whose request was refused because of a row range, or because the lock

@@ -16,6 +16,7 @@ pub(crate) enum StepKind {
     Insert,
     Update,
     Delete,
+    DeleteAll,
     Commit,
     Prepare,
     EndPrepared,
@@ -52,11 +53,12 @@ pub(crate) enum StepKind {
 }
 
 /// The default weights of the kinds.
-const WEIGHTS: [(StepKind, u64); 37] = [
+const WEIGHTS: [(StepKind, u64); 38] = [
     (StepKind::Begin, 10),
     (StepKind::Insert, 50),
     (StepKind::Update, 25),
     (StepKind::Delete, 12),
+    (StepKind::DeleteAll, 1),
     (StepKind::Commit, 12),
     (StepKind::Prepare, 4),
     (StepKind::EndPrepared, 6),

@@ -108,6 +108,46 @@ impl Simulation {
         )
     }
 
+    /// Deletes all rows. A transaction that would have to wait is rolled back.
+    pub(crate) fn delete_all(&mut self, session_index: usize, table: TableId) -> Checked {
+        let (Some(session), Some(handle)) = (
+            self.sessions.get_mut(session_index),
+            self.handles.get(&table),
+        ) else {
+            return Ok(Flow::On);
+        };
+        match handle.can_delete_all(0) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Flow::On),
+            Err(error) => return self.fault("opening a table", &error),
+        }
+        let id = session.model;
+        session.held.clear();
+        let expected = self.model.delete_all(id, table);
+        let found = session.transaction.delete_all(handle);
+        self.note(|| format!("  deletion of all rows of {table:?} by {id:?}: {expected:?}"));
+        match (&found, expected) {
+            (Ok(found), (rows, AccessOutcome::Done)) if *found == rows as u64 => Ok(Flow::On),
+            (Err(EngineError::Wait(_)), (_, AccessOutcome::MustWait)) => {
+                self.roll_back(session_index);
+                Ok(Flow::On)
+            }
+            (Err(EngineError::Wait(_)), _) if self.may_wait(id, table)? => {
+                self.abandon(session_index);
+                Ok(Flow::On)
+            }
+            (Ok(_) | Err(EngineError::Wait(_)), _) => {
+                let text = format!("deletion of all rows: {found:?}, expected {expected:?}");
+                Err(Bug(text))
+            }
+            (Err(error), _) => {
+                let flow = self.fault("deleting all rows", error)?;
+                self.roll_back(session_index);
+                Ok(flow)
+            }
+        }
+    }
+
     pub(crate) fn update(&mut self, session_index: usize, table: TableId) -> Checked {
         let old = self.draw_existing(session_index, table)?;
         let shape = self.shape(table)?;
@@ -234,7 +274,7 @@ impl Simulation {
         // of this transaction may contain the row although the transaction has not read it.
         let ranged = found == AccessOutcome::MustWait
             || (found, expected) == (AccessOutcome::Done, AccessOutcome::Conflict);
-        if !is_expected && ranged && self.has_lock_ranges()? {
+        if !is_expected && ranged && self.may_wait(id, table)? {
             self.abandon(session_index);
             return Ok(Flow::On);
         }

@@ -208,6 +208,13 @@ impl Transaction {
         !self.held.is_empty() && self.held.get(&lock).is_some_and(covers)
     }
 
+    /// Notes that the transaction may have written every row that it has locked.
+    pub fn note_locked_rows_written(&mut self) {
+        for held in self.held.values_mut() {
+            held.written = true;
+        }
+    }
+
     /// Number of row locks held, without row ranges.
     #[must_use]
     pub fn locks_held(&self) -> usize {

@@ -240,6 +240,11 @@ impl Memtable {
         self.sequence.load(Ordering::Relaxed) == 0
     }
 
+    /// Number of range tombstones.
+    pub(crate) fn tombstone_count(&self) -> usize {
+        self.covering().map_or(0, |tombstones| tombstones.len())
+    }
+
     /// All range tombstones, newest first. A [`MemtableCursor`] applies them to the entries of
     /// this memtable; its caller applies them to older memtables and runs.
     #[must_use]

@@ -16,6 +16,7 @@
 mod block;
 mod codec;
 mod edit;
+mod garbage;
 mod key_range;
 mod path;
 mod reader;
@@ -26,11 +27,12 @@ mod totals;
 pub(crate) use block::{NodeBlock, NodePlace};
 pub(crate) use codec::{encode_node, node_block_description};
 pub(crate) use edit::{Depth, EditBase, EditStop, Edited, Editor, Replacement};
+pub(crate) use garbage::{WATERMARK_MIN, is_garbage_due};
 pub(crate) use key_range::{Key, KeyRange, separator};
 pub(crate) use path::LeafPath;
 pub(crate) use reader::NodeReader;
 pub(crate) use run_ref::{RunForm, RunHandle, RunId, RunMarks, RunRef};
-pub(crate) use summary::{LeafShape, Summary, WATERMARK_MIN, is_garbage_due, run_load};
+pub(crate) use summary::{LeafShape, Summary, run_load};
 pub(crate) use totals::{EndOfData, NodeTotals};
 
 use crate::TreeOptions;
@@ -79,15 +81,17 @@ pub(crate) struct Child {
 }
 
 impl Child {
+    /// `range` contains the keys of the child.
     pub(crate) fn new(
         id: ChildId,
         runs: Vec<RunRef>,
         below: Option<Arc<NodeLink>>,
+        range: &KeyRange,
         options: &TreeOptions,
     ) -> Arc<Self> {
         let summary_below = below.as_deref().map(NodeLink::summary);
         let own_due = summary::own_due(&runs, below.is_none(), options);
-        let garbage_due_at = summary::garbage_due_at(&runs, summary_below, options);
+        let garbage_due_at = garbage::garbage_due_at(&runs, summary_below, range, options);
         Self::with_due(id, runs, below, own_due, garbage_due_at)
     }
 
@@ -205,7 +209,7 @@ impl Node {
 
     /// The root of an empty tree: one leaf without runs.
     pub(crate) fn empty(id: ChildId, options: &TreeOptions, memory: &Arc<NodeMemory>) -> Arc<Self> {
-        let leaf = Child::new(id, Vec::new(), None, options);
+        let leaf = Child::new(id, Vec::new(), None, &KeyRange::all(), options);
         Self::new(1, Vec::new(), vec![leaf], memory)
     }
 

@@ -333,6 +333,12 @@ impl Tree {
         memtables.sum::<u64>() + version.root.summary.entries
     }
 
+    /// The number of range tombstones in the active memtable.
+    #[must_use]
+    pub fn active_tombstones(&self) -> usize {
+        self.load_version().active.memtable.tombstone_count()
+    }
+
     /// Whether all flushed entries are in bottom runs, and no memtable waits to be flushed.
     #[must_use]
     pub fn is_fully_merged(&self) -> bool {

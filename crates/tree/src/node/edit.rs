@@ -171,14 +171,19 @@ impl<'a> Editor<'a> {
         id
     }
 
-    /// Creates a child with a new number.
+    /// Creates a child with a new number. `range` contains its keys.
     pub(crate) fn new_child(
         &mut self,
         runs: Vec<RunRef>,
         below: Option<Arc<NodeLink>>,
+        range: &KeyRange,
     ) -> Arc<Child> {
         let id = self.take_child_id();
-        Child::new(id, runs, below, self.base.options)
+        Child::new(id, runs, below, range, self.base.options)
+    }
+
+    fn empty_child(&mut self, below: Option<Arc<NodeLink>>) -> Arc<Child> {
+        self.new_child(Vec::new(), below, &KeyRange::all())
     }
 
     fn new_node(&self, height: u8, pivots: Vec<Key>, children: Vec<Arc<Child>>) -> Arc<Node> {
@@ -201,7 +206,8 @@ impl<'a> Editor<'a> {
                 let mut runs = Vec::with_capacity(child.runs.len() + 1);
                 runs.extend(run.clipped(range));
                 runs.extend(child.runs.iter().cloned());
-                let child = Child::new(child.id, runs, child.below.clone(), editor.options());
+                let child =
+                    Child::new(child.id, runs, child.below.clone(), range, editor.options());
                 then(editor, child, range)
             })?;
             match reached {
@@ -225,7 +231,7 @@ impl<'a> Editor<'a> {
         self.root = match changed {
             Some(root) => root,
             None => {
-                let leaf = self.new_child(Vec::new(), None);
+                let leaf = self.empty_child(None);
                 self.new_node(1, Vec::new(), vec![leaf])
             }
         };
@@ -291,7 +297,13 @@ impl<'a> Editor<'a> {
             None => self.empty_node(child.below.as_ref().map_or(1, |link| link.totals().height)),
         };
         let link = NodeLink::to_node(&below);
-        let rebuilt = Child::new(child.id, child.runs.clone(), Some(link), self.options());
+        let rebuilt = Child::new(
+            child.id,
+            child.runs.clone(),
+            Some(link),
+            range,
+            self.options(),
+        );
         self.split_if_large(range.lower.clone(), rebuilt, range)
     }
 
@@ -320,10 +332,10 @@ impl<'a> Editor<'a> {
 
     /// A chain of nodes down to one empty leaf.
     fn empty_node(&mut self, height: u8) -> Arc<Node> {
-        let leaf = self.new_child(Vec::new(), None);
+        let leaf = self.empty_child(None);
         let mut node = self.new_node(1, Vec::new(), vec![leaf]);
         for height in 2..=height {
-            let child = self.new_child(Vec::new(), Some(NodeLink::to_node(&node)));
+            let child = self.empty_child(Some(NodeLink::to_node(&node)));
             node = self.new_node(height, Vec::new(), vec![child]);
         }
         node
@@ -356,7 +368,7 @@ impl<'a> Editor<'a> {
                 self.take_child_id()
             };
             let link = NodeLink::to_node(&node);
-            let part = Child::new(id, runs, Some(link), self.options());
+            let part = Child::new(id, runs, Some(link), &part, self.options());
             replacement.push((lower, part));
         }
         replacement
@@ -454,7 +466,7 @@ impl<'a> Editor<'a> {
             self.dropped.push(Arc::clone(&self.root.block));
             for (lower, node) in divide(&self.root, self.options().fanout as usize) {
                 pivots.extend(lower);
-                children.push(self.new_child(Vec::new(), Some(NodeLink::to_node(&node))));
+                children.push(self.empty_child(Some(NodeLink::to_node(&node))));
             }
             self.root = self.new_node(self.root.height + 1, pivots, children);
         }

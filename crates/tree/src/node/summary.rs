@@ -110,107 +110,13 @@ const TINY_LEAF: u64 = 128;
 /// flush, and the description of a run takes more memory than its rows in the file.
 const TINY_LEAF_RUNS_MAX: u32 = 2;
 
-/// A job is due when one in so many entries of a child and of the nodes below it is garbage. An
-/// update of an indexed column writes a delete and a put. At this share, such updates make a leaf
-/// due when its pending entries are as many as the others, as other writes do.
-const GARBAGE_SHARE: u64 = 4;
-/// Minimum garbage that makes a job due, unless it frees large values: as many entries as fill a
-/// leaf if each has this size.
-const GARBAGE_ENTRY_BYTES: u64 = 4096;
-/// The minimum of the settled watermark: no write has a smaller id.
-pub(crate) const WATERMARK_MIN: WriteId = WriteId(1);
 /// Number of range tombstones of a child that makes a job due, because they slow readers.
 const RANGE_TOMBSTONES_MAX: u64 = 16;
 
 // Counts beyond 2^53 lose precision, which is acceptable for a priority.
 #[allow(clippy::cast_precision_loss)]
-fn ratio(value: u64, limit: u64) -> f64 {
+pub(super) fn ratio(value: u64, limit: u64) -> f64 {
     value as f64 / limit.max(1) as f64
-}
-
-/// The garbage of a run: the entries that merges can drop once every snapshot sees the writes of the
-/// run. These are deletes, and in a bottom run also the older versions of its keys, which the last
-/// merge had to retain.
-fn garbage(run: &RunRef) -> u64 {
-    let description = run.handle.description();
-    let older = match run.handle.form {
-        RunForm::Upper => 0,
-        RunForm::Bottom => description.entries().saturating_sub(description.keys),
-    };
-    run.share(description.deletes + older)
-}
-
-/// The settled watermark from which on a merge can drop the garbage of a run.
-fn droppable_at(run: &RunRef) -> WriteId {
-    let ids = run.handle.description().write_ids;
-    let ids = ids.filter(|_| !run.handle.is_settled());
-    ids.map_or(WATERMARK_MIN, |(_, max)| WriteId(max.0.saturating_add(1)))
-}
-
-/// The entries on and below a child, and the bytes of their separate values in the file.
-struct Contents {
-    entries: u64,
-    separate_bytes: u64,
-}
-
-impl Contents {
-    fn of(runs: &[RunRef], below: Option<&Summary>) -> Self {
-        let mut contents = Self {
-            entries: below.map_or(0, |below| below.entries),
-            separate_bytes: below.map_or(0, |below| below.separate_bytes),
-        };
-        for run in runs {
-            let description = run.handle.description();
-            contents.entries += run.share(description.entries());
-            contents.separate_bytes += run.share(description.separate.stored_bytes);
-        }
-        contents
-    }
-
-    /// Whether a job is due if so many of the entries are garbage that can be dropped. Little
-    /// garbage makes it due only if it frees as much as a leaf.
-    // As in `ratio`.
-    #[allow(clippy::cast_precision_loss)]
-    fn is_due(&self, garbage: u64, options: &TreeOptions) -> bool {
-        let freed_bytes = ratio(garbage, self.entries) * self.separate_bytes as f64;
-        let is_little = garbage < options.leaf_bytes / GARBAGE_ENTRY_BYTES
-            && freed_bytes < options.leaf_bytes as f64;
-        garbage > 0 && !is_little && GARBAGE_SHARE.saturating_mul(garbage) >= self.entries
-    }
-}
-
-/// The settled watermark from which on a job on the child itself is due because it can drop enough
-/// garbage. `None` if the child has little garbage.
-pub(crate) fn garbage_due_at(
-    runs: &[RunRef],
-    below: Option<&Summary>,
-    options: &TreeOptions,
-) -> Option<WriteId> {
-    let contents = Contents::of(runs, below);
-    if !contents.is_due(runs.iter().map(garbage).sum(), options) {
-        return None;
-    }
-    let mut by_watermark: Vec<(WriteId, u64)> = runs
-        .iter()
-        .map(|run| (droppable_at(run), garbage(run)))
-        .collect();
-    by_watermark.sort_unstable();
-    let mut droppable = 0;
-    let due_at = by_watermark.iter().find(|(_, garbage)| {
-        droppable += garbage;
-        contents.is_due(droppable, options)
-    });
-    due_at.map(|(watermark, _)| *watermark)
-}
-
-/// Whether a job would be due if this number of the entries on and below a child were garbage that can
-/// be dropped.
-pub(crate) fn is_garbage_due(garbage: u64, total: &Summary, options: &TreeOptions) -> bool {
-    let contents = Contents {
-        entries: total.entries,
-        separate_bytes: total.separate_bytes,
-    };
-    contents.is_due(garbage, options)
 }
 
 /// Number of upper runs.
@@ -412,59 +318,6 @@ pub(crate) fn join_ids(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{RunHandle, RunMarks};
-    use crate::{PageCache, Run, RunDescription};
-    use std::path::Path;
-    use std::sync::Arc;
-    use teak_base::FileId;
-    use teak_block_file::BlockFile;
-    use teak_disk::{Disk, MemoryDisk};
-
-    /// A run with these numbers of puts, deletes and keys. The maximum write id is zero if all
-    /// entries are settled.
-    fn run(form: RunForm, [puts, deletes, keys]: [u64; 3], id_max: u64) -> RunRef {
-        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
-        let file = BlockFile::create(&disk, Path::new("/t"), FileId(1), &[]).unwrap();
-        let description = RunDescription {
-            puts,
-            deletes,
-            keys,
-            write_ids: (id_max > 0).then_some((WriteId(1), WriteId(id_max))),
-            ..RunDescription::default()
-        };
-        let run = Run::open(&file, &Arc::new(PageCache::new(0)), description);
-        RunRef::whole(Arc::new(RunHandle::new(run, form, RunMarks::default(), 1)))
-    }
-
-    /// When a leaf of 120 settled rows is due because of these runs of deletes.
-    fn due_at(deletes: &[(u64, u64)]) -> Option<WriteId> {
-        let upper = deletes.iter();
-        let upper = upper.map(|(deletes, id)| run(RunForm::Upper, [0, *deletes, *deletes], *id));
-        let bottom = run(RunForm::Bottom, [120, 0, 120], 0);
-        let runs: Vec<RunRef> = upper.chain([bottom]).collect();
-        garbage_due_at(&runs, None, &options())
-    }
-
-    /// Fewer than 40 deletes do not make a leaf due.
-    fn options() -> TreeOptions {
-        TreeOptions {
-            leaf_bytes: 40 * GARBAGE_ENTRY_BYTES,
-            ..TreeOptions::default()
-        }
-    }
-
-    #[test]
-    fn garbage_makes_a_leaf_due_once_a_quarter_of_the_entries_can_be_dropped() {
-        assert_eq!(due_at(&[]), None);
-        assert_eq!(due_at(&[(39, 5)]), None);
-        assert_eq!(due_at(&[(40, 5)]), Some(WriteId(6)));
-        assert_eq!(due_at(&[(40, 0)]), Some(WATERMARK_MIN));
-        // The newer deletes are needed, too.
-        assert_eq!(due_at(&[(20, 9), (20, 5)]), Some(WriteId(10)));
-        // The older ones suffice.
-        assert_eq!(due_at(&[(10, 9), (50, 5)]), Some(WriteId(6)));
-        assert_eq!(due_at(&[(50, u64::MAX)]), Some(WriteId(u64::MAX)));
-    }
 
     #[test]
     fn a_tiny_leaf_is_merged_at_its_second_pending_run() {
@@ -483,22 +336,5 @@ mod tests {
         assert!(due(tiny, 2));
         assert!(!due(tiny + 1, 2));
         assert!(due(tiny + 1, u64::from(options.leaf_runs_max)));
-    }
-
-    #[test]
-    fn older_versions_in_bottom_runs_are_garbage() {
-        let bottom = run(RunForm::Bottom, [100, 0, 60], 7);
-        let runs = std::slice::from_ref(&bottom);
-        assert_eq!(garbage_due_at(runs, None, &options()), Some(WriteId(8)));
-        // They are less than a quarter of the entries on and below the child.
-        let below = Summary {
-            entries: 61,
-            ..Summary::default()
-        };
-        assert_eq!(garbage_due_at(runs, Some(&below), &options()), None);
-        bottom.handle.mark_settled();
-        assert_eq!(garbage_due_at(runs, None, &options()), Some(WATERMARK_MIN));
-        let upper = run(RunForm::Upper, [100, 0, 60], 7);
-        assert_eq!(garbage_due_at(&[upper], None, &options()), None);
     }
 }

@@ -1,0 +1,197 @@
+//! Deleting all rows of a table as a whole.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod common;
+
+use common::*;
+use std::sync::Arc;
+use std::time::Duration;
+use teak_disk::{Disk, MemoryDisk};
+use teak_engine::{Engine, Isolation, ReadMode, TableHandle};
+use teak_testing::FaultDisk;
+
+fn fill(engine: &Engine, table: &TableHandle, first: u64, count: u64) {
+    commit(engine, |t| {
+        for n in first..first + count {
+            insert(t, table, &format!("{n:06}"), &format!("value {n}")).unwrap();
+        }
+    });
+}
+
+#[test]
+fn all_rows_are_deleted_in_all_indexes_and_others_can_be_inserted() {
+    let (engine, table) = fresh();
+    fill(&engine, &table, 0, 500);
+    engine.checkpoint().unwrap();
+    fill(&engine, &table, 500, 100);
+    let deleted_before = engine.statistics().rows_deleted;
+    let mut transaction = begin(&engine);
+    assert!(table.can_delete_all(600).unwrap());
+    assert!(!table.can_delete_all(601).unwrap());
+    assert_eq!(transaction.delete_all(&table).unwrap(), 600);
+    assert!(see(&mut transaction, &table).is_empty());
+    insert(&mut transaction, &table, "000007", "again").unwrap();
+    assert_eq!(see(&mut transaction, &table), pairs(&[("000007", "again")]));
+    transaction.commit().unwrap();
+    assert_eq!(rows(&engine, &table), pairs(&[("000007", "again")]));
+    assert_eq!(engine.statistics().rows_deleted, deleted_before + 600);
+    engine.checkpoint().unwrap();
+    engine.run_background_until_idle().unwrap();
+    assert_eq!(rows(&engine, &table), pairs(&[("000007", "again")]));
+    commit(&engine, |t| {
+        assert_eq!(t.delete_all(&table).unwrap(), 1);
+        assert_eq!(t.delete_all(&table).unwrap(), 0);
+    });
+    assert!(rows(&engine, &table).is_empty());
+}
+
+#[test]
+fn a_rollback_restores_the_rows_and_an_older_snapshot_keeps_them() {
+    let (engine, table) = fresh();
+    fill(&engine, &table, 0, 300);
+    let before = rows(&engine, &table);
+    let mut transaction = begin(&engine);
+    let savepoint = transaction.savepoint().unwrap();
+    assert_eq!(transaction.delete_all(&table).unwrap(), 300);
+    transaction.rollback_to_savepoint(savepoint).unwrap();
+    assert_eq!(see(&mut transaction, &table), before);
+    delete(&mut transaction, &table, "000001", "value 1").unwrap();
+    assert_eq!(transaction.delete_all(&table).unwrap(), 299);
+    // A deleted row does not exist for the transaction that has locked it.
+    assert!(delete(&mut transaction, &table, "000002", "value 2").is_err());
+    transaction.rollback();
+    assert_eq!(rows(&engine, &table), before);
+
+    let mut reader = begin(&engine);
+    reader.take_snapshot().unwrap();
+    commit(&engine, |t| {
+        assert_eq!(t.delete_all(&table).unwrap(), 300);
+    });
+    engine.checkpoint().unwrap();
+    engine.run_background_until_idle().unwrap();
+    assert_eq!(see(&mut reader, &table), before);
+    drop(reader);
+    assert!(rows(&engine, &table).is_empty());
+}
+
+#[test]
+fn other_transactions_wait_for_the_deletion_and_it_waits_for_them() {
+    let (engine, table) = fresh();
+    fill(&engine, &table, 0, 50);
+    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
+        let mut writer = engine.begin(isolation);
+        insert(&mut writer, &table, "000003x", "new").unwrap();
+        let mut transaction = engine.begin(isolation);
+        assert!(is_timeout(transaction.delete_all(&table)));
+        transaction.rollback();
+        writer.rollback();
+        let mut reader = engine.begin(isolation);
+        let mut cursor = reader
+            .cursor(&table, teak_engine::IndexNumber::ROWS, ReadMode::Shared)
+            .unwrap();
+        assert!(cursor.get(&mut reader, b"000020").unwrap().is_some());
+        let mut transaction = engine.begin(isolation);
+        assert!(is_timeout(transaction.delete_all(&table)));
+        transaction.rollback();
+        drop((cursor, reader));
+
+        let mut transaction = engine.begin(isolation);
+        assert_eq!(transaction.delete_all(&table).unwrap(), 50);
+        let mut writer = engine.begin(isolation);
+        for key in ["", "000003x", "999999"] {
+            assert!(is_timeout(insert(&mut writer, &table, key, "new")), "{key}");
+        }
+        assert!(is_timeout(delete(&mut writer, &table, "000004", "value 4")));
+        let locked = try_scan(&mut writer, &table, 0, ReadMode::Shared);
+        assert!(is_timeout(locked));
+        transaction.rollback();
+    }
+}
+
+#[test]
+fn a_deletion_is_durable_with_its_commit() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    fill(&engine, &table, 0, 200);
+    engine.checkpoint().unwrap();
+    let mut lost = begin(&engine);
+    assert_eq!(lost.delete_all(&table).unwrap(), 200);
+    engine.abandon();
+    drop(lost);
+    let disk = Arc::new(disk.crash(2));
+    let engine = open(&disk);
+    let table = engine.open_table(TABLE).unwrap();
+    assert_eq!(rows(&engine, &table).len(), 200);
+    commit(&engine, |t| {
+        assert_eq!(t.delete_all(&table).unwrap(), 200);
+        insert(t, &table, "000001", "after").unwrap();
+    });
+    engine.abandon();
+    let disk = Arc::new(disk.crash(3));
+    let engine = open(&disk);
+    let table = engine.open_table(TABLE).unwrap();
+    assert_eq!(rows(&engine, &table), pairs(&[("000001", "after")]));
+}
+
+#[test]
+fn a_prepared_deletion_survives_a_crash() {
+    for commits in [false, true] {
+        let disk = Arc::new(FaultDisk::new(1));
+        let (engine, table) = with_table(&disk);
+        fill(&engine, &table, 0, 20);
+        let mut transaction = begin(&engine);
+        assert_eq!(transaction.delete_all(&table).unwrap(), 20);
+        transaction.prepare(b"x").unwrap();
+        engine.abandon();
+        drop(transaction);
+        let disk = Arc::new(disk.crash(2));
+        let engine = open(&disk);
+        let table = engine.open_table(TABLE).unwrap();
+        let mut writer = begin(&engine);
+        assert!(is_timeout(insert(&mut writer, &table, "000003", "new")));
+        writer.rollback();
+        assert_eq!(rows(&engine, &table).len(), 20);
+        let ended = match commits {
+            true => engine.commit_prepared(b"x", Duration::ZERO),
+            false => engine.rollback_prepared(b"x", Duration::ZERO),
+        };
+        ended.unwrap();
+        let left = if commits { 0 } else { 20 };
+        assert_eq!(rows(&engine, &table).len(), left);
+    }
+}
+
+/// Without deletes of single rows, only the tombstone makes the leaves due.
+#[test]
+fn merges_free_the_space_of_the_rows() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let mut options = options();
+    options.cache_bytes = 8 << 20;
+    options.tree.leaf_bytes = 64 << 10;
+    options.tree.child_buffer_bytes = 128 << 10;
+    options.tree.run_bytes_max = 128 << 10;
+    let engine = Engine::open(disk, options).unwrap();
+    engine.create_table(&definition(TABLE)).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    for batch in 0..40 {
+        fill(&engine, &table, batch * 1000, 1000);
+        engine.checkpoint().unwrap();
+    }
+    let before = engine.statistics().live_bytes;
+    commit(&engine, |t| {
+        assert_eq!(t.delete_all(&table).unwrap(), 40_000);
+    });
+    engine.checkpoint().unwrap();
+    // Only jobs that are due.
+    while engine.step().unwrap() {}
+    engine.checkpoint().unwrap();
+    let after = engine.statistics().live_bytes;
+    assert!(after < before / 20, "{before} {after}");
+    assert!(rows(&engine, &table).is_empty());
+}

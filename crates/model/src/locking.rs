@@ -6,6 +6,7 @@ use crate::store::Model;
 use crate::types::{
     AccessOutcome, EntryKey, InsertBlocked, Key, LockMode, Scope, TableId, TransactionId, Value,
 };
+use std::collections::BTreeSet;
 
 /// The first key after the given one.
 fn key_successor(key: &[u8]) -> Key {
@@ -133,17 +134,31 @@ impl Model {
         let mode = LockMode::Exclusive;
         let (rows, outcome) = self.scan_locked(id, &from, true, usize::MAX, mode);
         if outcome == AccessOutcome::Done {
+            let live: BTreeSet<EntryKey> = self
+                .known_entries(id, table)
+                .filter(|entry| {
+                    let newest = self.newest(id, entry);
+                    matches!(newest, Newest::Own(Some(_)) | Newest::Committed(_, Some(_)))
+                })
+                .cloned()
+                .collect();
             let transaction = self.transaction_mut(id);
             transaction.range_locks.lock(&from, None);
             if !rows.is_empty() {
                 let before = transaction.writes.len();
                 transaction.cleared.push((table, before));
             }
-            for index in 0..self.indexes(table) {
-                self.delete_entries(id, table, index, &[], None);
-            }
+            let deletes = live.into_iter().map(|entry| (entry, None));
+            transaction.writes.extend(deletes);
         }
         (rows.len(), outcome)
+    }
+
+    /// The keys of a table that have versions or that the transaction has written.
+    fn known_entries(&self, id: TransactionId, table: TableId) -> impl Iterator<Item = &EntryKey> {
+        let own = self.transaction(id).writes.iter().map(|(entry, _)| entry);
+        let all = self.versions.keys().chain(own);
+        all.filter(move |entry| entry.table == table)
     }
 
     /// Locks the range that a scan has read.

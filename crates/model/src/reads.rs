@@ -69,11 +69,20 @@ impl Model {
         *transaction.snapshot.get_or_insert(now.commits)
     }
 
-    /// The transaction's own last write of an entry, if there is one.
+    /// The transaction's own last write of an entry, if there is one. The deletion of all rows of a
+    /// table deletes every entry.
     fn own(&self, id: TransactionId, entry: &EntryKey) -> Option<Option<Value>> {
-        let mut latest = self.transaction(id).writes.iter().rev();
-        let (_, value) = latest.find(|(written, _)| written == entry)?;
-        Some(value.clone())
+        let transaction = self.transaction(id);
+        let mut latest = transaction.writes.iter().enumerate().rev();
+        let latest = latest.find(|(_, (written, _))| written == entry);
+        let mut cleared = transaction.cleared.iter().rev();
+        let cleared = cleared.find(|(table, _)| *table == entry.table);
+        match (latest, cleared) {
+            (Some((at, _)), Some((_, cleared))) if at < *cleared => Some(None),
+            (Some((_, (_, value))), _) => Some(value.clone()),
+            (None, Some(_)) => Some(None),
+            (None, None) => None,
+        }
     }
 
     /// The last committed value of an entry in a snapshot.

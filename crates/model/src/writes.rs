@@ -114,26 +114,13 @@ impl Model {
         start: &[u8],
         end: &[u8],
     ) {
-        self.delete_entries(id, table, index, start, Some(end));
-    }
-
-    /// As [`Model::delete_range`]; without `end`, deletes all entries from `start` on.
-    pub(crate) fn delete_entries(
-        &mut self,
-        id: TransactionId,
-        table: TableId,
-        index: usize,
-        start: &[u8],
-        end: Option<&[u8]>,
-    ) {
         let own = self.transaction(id).writes.iter().map(|(entry, _)| entry);
         let mut covered: Vec<EntryKey> = self
             .versions
             .keys()
             .chain(own)
             .filter(|entry| entry.table == table && entry.index == index)
-            .filter(|entry| entry.key.as_slice() >= start)
-            .filter(|entry| end.is_none_or(|end| entry.key.as_slice() < end))
+            .filter(|entry| entry.key.as_slice() >= start && entry.key.as_slice() < end)
             .cloned()
             .collect();
         covered.sort();

@@ -58,7 +58,7 @@ const WEIGHTS: [(StepKind, u64); 38] = [
     (StepKind::Insert, 50),
     (StepKind::Update, 25),
     (StepKind::Delete, 12),
-    (StepKind::DeleteAll, 1),
+    (StepKind::DeleteAll, 2),
     (StepKind::Commit, 12),
     (StepKind::Prepare, 4),
     (StepKind::EndPrepared, 6),

@@ -30,6 +30,7 @@ pub(crate) mod memory_use;
 pub(crate) mod messages;
 pub(crate) mod opening;
 pub(crate) mod pacer;
+mod peak;
 pub(crate) mod prepared;
 pub(crate) mod restoring;
 pub(crate) mod retained_files;

@@ -31,6 +31,7 @@ use self::writer::RowWriter;
 use crate::error::EngineResult;
 use crate::index_number::IndexNumber;
 use crate::maintenance::admission::{admit, must_admit};
+use crate::maintenance::flusher::FlushContext;
 use crate::table_handle::TableHandle;
 use crate::transaction::EngineTransaction;
 use teak_base::Operation;
@@ -211,7 +212,10 @@ impl EngineTransaction {
             self.admitted_to.clear();
             self.flush_rows();
         }
-        let context = (&*self.core).into();
+        let context: FlushContext<'_> = (&*self.core).into();
+        if context.budget.must_lend_less(context.memtables().used()) {
+            context.fit_budget();
+        }
         let indexes = table.indexes()?;
         let must_admit = must_admit(context, &indexes);
         if must_admit {

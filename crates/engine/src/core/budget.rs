@@ -2,7 +2,8 @@
 //!
 //! Memtables get two fifths of the budget, each flusher thread gets up to 4 MiB, the log gets its
 //! buffers. All other memory is measured (`memory_use`), and the page cache gets what is left, but
-//! at least a sixteenth. What other memory needs beyond that, such as that of thousands of open
+//! at least a sixteenth. While memtables use less than their share, the page cache also gets most of
+//! the rest of it. What other memory needs beyond that, such as that of thousands of open
 //! trees, is taken from the memtables, which keep at least a tenth. Nodes and locks are limited to an eighth of the budget each, or to a
 //! configured size. All sorts together get a quarter, and each one at most an eighth and 256 MiB. A
 //! sort that finds less than 1 MiB of the quarter left still gets 1 MiB, or an eighth of the budget
@@ -10,7 +11,10 @@
 
 use super::memory_use::MemoryUse;
 use super::pacer::Pacer;
+use super::peak::Peak;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 use teak_tree::MemtableUse;
 
 const MIB: u64 = 1 << 20;
@@ -29,6 +33,10 @@ const OPEN_TREES_MIN: usize = 256;
 
 /// The page cache keeps at least the budget divided by this number, whatever else needs memory.
 const PAGE_CACHE_SHARE_MIN: u64 = 16;
+
+/// The page cache leaves the memtables the budget divided by this number, in addition to what they
+/// have used lately. When they have grown by half of it, the page cache is made smaller.
+const MEMTABLE_RESERVE: u64 = 32;
 
 /// Memtables keep the budget divided by this number, whatever else needs memory.
 const MEMTABLE_SHARE_MIN: u64 = 10;
@@ -49,8 +57,14 @@ pub(crate) struct Budget {
     memtables: AtomicU64,
     /// The part of the memtables' share that other memory uses.
     ceded: AtomicU64,
-    /// The page cache's share while nothing else needs memory.
+    /// The page cache's share while nothing else needs memory, and memtables use their share.
     page_cache: AtomicU64,
+    /// The part of the memtables' share that the page cache may use.
+    lent: AtomicU64,
+    /// The bytes of memtables when `lent` was computed.
+    lent_at: AtomicU64,
+    /// The maximum memory of memtables lately.
+    memtable_peak: Mutex<Peak>,
     /// The shares of flusher threads and of the log.
     set_aside: AtomicU64,
     /// Memory that running sorts may use.
@@ -81,6 +95,9 @@ impl Budget {
             memtables: AtomicU64::new(0),
             ceded: AtomicU64::new(0),
             page_cache: AtomicU64::new(0),
+            lent: AtomicU64::new(0),
+            lent_at: AtomicU64::new(0),
+            memtable_peak: Mutex::new(Peak::new(Instant::now())),
             set_aside: AtomicU64::new(0),
             sorts: AtomicU64::new(0),
             threads: threads.max(1) as u64,
@@ -103,6 +120,7 @@ impl Budget {
         self.total.store(total, Ordering::Release);
         self.memtables.store(memtables, Ordering::Release);
         self.ceded.store(0, Ordering::Release);
+        self.lent.store(0, Ordering::Release);
         self.page_cache.store(pages, Ordering::Release);
     }
 
@@ -166,6 +184,26 @@ impl Budget {
         self.ceded.store(ceded, Ordering::Release);
     }
 
+    /// Lends the page cache what memtables have not used of their share lately.
+    pub(crate) fn lend_to_page_cache(&self, used: &MemoryUse, now: Instant) {
+        let memtables = used.memtables_live + used.memtables_retired + used.memtables_spare;
+        let peak = self.memtable_peak.lock().note(memtables, now);
+        let reserve = self.total() / MEMTABLE_RESERVE;
+        let lent = self.memtable_quota().saturating_sub(peak + reserve);
+        self.lent.store(lent, Ordering::Release);
+        self.lent_at.store(memtables, Ordering::Release);
+    }
+
+    /// Whether memtables have grown so much that the page cache must give back memory that it
+    /// was lent.
+    #[inline]
+    pub(crate) fn must_lend_less(&self, used: MemtableUse) -> bool {
+        let grown = used
+            .total()
+            .saturating_sub(self.lent_at.load(Ordering::Acquire));
+        self.lent.load(Ordering::Acquire) > 0 && grown > self.total() / MEMTABLE_RESERVE / 2
+    }
+
     /// The page cache's share of the budget, less what retired memtables need beyond three quarters
     /// of the memtables' quota, and what everything else needs beyond its share; but at least the
     /// budget divided by `PAGE_CACHE_SHARE_MIN`.
@@ -174,7 +212,8 @@ impl Budget {
         let retired = used.memtables_retired.saturating_sub(quota - quota / 4);
         let set_aside = self.set_aside.load(Ordering::Acquire);
         let others = used.others_beyond(set_aside);
-        let bytes = self.page_cache_bytes().saturating_sub(retired + others);
+        let lent = self.lent.load(Ordering::Acquire);
+        let bytes = (self.page_cache_bytes() + lent).saturating_sub(retired + others);
         bytes.max(self.total() / PAGE_CACHE_SHARE_MIN)
     }
 
@@ -262,6 +301,7 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn shares(total: u64) -> (Budget, u64) {
         let budget = Budget::new(total, 2, MIB, None);
@@ -314,6 +354,39 @@ mod tests {
         assert_eq!(budget.memtable_quota(), quota - (quota - 64 * MIB / 10));
         budget.fit_memtables(&MemoryUse::default());
         assert_eq!(budget.memtable_quota(), quota);
+    }
+
+    #[test]
+    fn the_page_cache_uses_what_memtables_have_not_used_lately() {
+        let (budget, pages) = shares(64 * MIB);
+        let quota = budget.memtable_quota();
+        let since = Instant::now();
+        let after = |seconds| since + Duration::from_secs(seconds);
+        let memtables = |bytes| MemoryUse {
+            memtables_live: bytes,
+            ..MemoryUse::default()
+        };
+        let grown = |bytes| MemtableUse {
+            active: bytes,
+            ..MemtableUse::default()
+        };
+        budget.lend_to_page_cache(&memtables(0), since);
+        let empty = budget.page_cache_bytes_with(&memtables(0));
+        assert_eq!(empty, pages + quota - 2 * MIB);
+        assert!(!budget.must_lend_less(grown(MIB)));
+        assert!(budget.must_lend_less(grown(MIB + 1)));
+        budget.lend_to_page_cache(&memtables(12 * MIB), after(1));
+        let used = memtables(12 * MIB);
+        let written = budget.page_cache_bytes_with(&used);
+        assert_eq!(written, empty - 12 * MIB);
+        // Flushed memtables are soon followed by others.
+        budget.lend_to_page_cache(&memtables(0), after(2));
+        assert!(budget.page_cache_bytes_with(&memtables(0)) < written + MIB);
+        budget.lend_to_page_cache(&memtables(0), after(300));
+        let idle = budget.page_cache_bytes_with(&memtables(0));
+        assert!(idle > empty - MIB && idle <= empty, "{idle} {empty}");
+        budget.lend_to_page_cache(&memtables(quota), after(301));
+        assert_eq!(budget.page_cache_bytes_with(&memtables(quota)), pages);
     }
 
     #[test]

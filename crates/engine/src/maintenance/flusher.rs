@@ -246,6 +246,7 @@ impl FlushContext<'_> {
     pub(crate) fn fit_budget(&self) {
         let used = self.memory.measure();
         self.budget.fit_memtables(&used);
+        self.budget.lend_to_page_cache(&used, Instant::now());
         let capacity = self.budget.page_cache_bytes_with(&used);
         let current = self.cache.statistics().capacity_bytes;
         if capacity.abs_diff(current) > self.budget.total() / 128 {

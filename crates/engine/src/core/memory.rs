@@ -12,20 +12,23 @@ use teak_write_ahead_log::WriteAheadLog;
 /// Time between two measurements of the heap.
 const HEAP_PERIOD: Duration = Duration::from_millis(100);
 
-/// The last measurement of the heap.
+/// The last measurement of the heap: the allocated bytes that are neither in the page cache nor in
+/// memtables.
 #[derive(Default)]
 pub(crate) struct HeapMeter(Mutex<Option<(Instant, u64)>>);
 
 impl HeapMeter {
-    /// Bytes that are allocated. Measured at most once per `HEAP_PERIOD`, because
-    /// a measurement takes long compared with the work of most callers.
-    fn allocated(&self, heap: &dyn Heap) -> u64 {
+    /// The last measurement, or the result of `measure`. Measured at most once per `HEAP_PERIOD`,
+    /// because a measurement takes long compared with the work of most callers. The difference is
+    /// kept, not the allocated bytes: otherwise what the page cache takes in the meantime would
+    /// seem to be free.
+    fn others(&self, measure: impl FnOnce() -> u64) -> u64 {
         let mut last = self.0.lock();
         let now = Instant::now();
         match *last {
             Some((at, bytes)) if now.saturating_duration_since(at) < HEAP_PERIOD => bytes,
             _ => {
-                let bytes = heap.allocated_bytes();
+                let bytes = measure();
                 *last = Some((now, bytes));
                 bytes
             }
@@ -52,8 +55,10 @@ impl MemoryContext<'_> {
         let seen = self.budget.without_unflushable(used);
         let page_cache = self.cache.statistics().bytes;
         let measured = self.heap.map(|heap| {
-            let allocated = self.meter.allocated(heap) + memtables.mapped_bytes();
-            allocated.saturating_sub(page_cache + used.total() + memtables.spare_bytes())
+            self.meter.others(|| {
+                let allocated = heap.allocated_bytes() + memtables.mapped_bytes();
+                allocated.saturating_sub(page_cache + used.total() + memtables.spare_bytes())
+            })
         });
         MemoryUse {
             page_cache,

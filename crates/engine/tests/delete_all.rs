@@ -13,7 +13,7 @@ use common::*;
 use std::sync::Arc;
 use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
-use teak_engine::{Engine, Isolation, ReadMode, TableHandle};
+use teak_engine::{Engine, EngineError, Isolation, ReadMode, TableHandle, WaitError};
 use teak_testing::FaultDisk;
 
 fn fill(engine: &Engine, table: &TableHandle, first: u64, count: u64) {
@@ -137,6 +137,36 @@ fn a_deletion_is_durable_with_its_commit() {
     let engine = open(&disk);
     let table = engine.open_table(TABLE).unwrap();
     assert_eq!(rows(&engine, &table), pairs(&[("000001", "after")]));
+}
+
+#[test]
+fn a_table_that_is_emptied_again_and_again_gets_few_range_tombstones() {
+    let (engine, table) = fresh();
+    let mut times = 0;
+    while table.can_delete_all(0).unwrap() {
+        fill(&engine, &table, 0, 1);
+        commit(&engine, |t| assert_eq!(t.delete_all(&table).unwrap(), 1));
+        times += 1;
+        assert!(times <= 8);
+    }
+    assert_eq!(times, 8);
+    engine.checkpoint().unwrap();
+    assert!(table.can_delete_all(0).unwrap());
+}
+
+#[test]
+fn a_killed_deletion_deletes_nothing() {
+    let (engine, table) = fresh();
+    fill(&engine, &table, 0, 100);
+    let mut transaction = begin(&engine);
+    transaction.handle().interrupt();
+    let error = transaction.delete_all(&table).unwrap_err();
+    let interrupted = EngineError::Wait(WaitError::Interrupted);
+    assert_eq!(error.to_string(), interrupted.to_string());
+    transaction.begin_statement().unwrap();
+    assert_eq!(see(&mut transaction, &table).len(), 100);
+    transaction.commit().unwrap();
+    assert_eq!(rows(&engine, &table).len(), 100);
 }
 
 #[test]

@@ -55,8 +55,8 @@ impl Model {
         !self.transaction(id).cleared.is_empty()
     }
 
-    /// Whether another transaction has deleted all rows of the table as a whole. Then locking reads and
-    /// writes of keys without a row may have to wait for it.
+    /// Whether another transaction has deleted all rows of the table as a whole. Then locking reads
+    /// and writes of keys without a row may have to wait for it.
     #[must_use]
     pub fn is_cleared_by_another(&self, id: TransactionId, table: TableId) -> bool {
         let mut others = self.transactions.iter().filter(|(other, _)| **other != id);

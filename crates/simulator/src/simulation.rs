@@ -214,7 +214,7 @@ impl Simulation {
     /// used up. Then the engine may refuse requests that the model grants, because a range also
     /// locks other rows. The engine must still refuse every request that the model refuses because
     /// of a lock.
-    fn has_lock_ranges(&self) -> Checked<bool> {
+    pub(crate) fn has_lock_ranges(&self) -> Checked<bool> {
         let statistics = self.engine()?.statistics();
         Ok(statistics.lock_escalations + statistics.lock_refusals > 0)
     }
@@ -225,8 +225,8 @@ impl Simulation {
         Ok(self.has_lock_ranges()? || self.model.is_cleared_by_another(id, table))
     }
 
-    /// Ends a transaction whose request was refused because of a row range, or because the lock
-    /// memory is used up.
+    /// Ends a transaction whose request was refused because of a row range, of the deletion of all
+    /// rows, or because the lock memory is used up.
     pub(crate) fn abandon(&mut self, session_index: usize) {
         self.report.range_refusals += 1;
         self.roll_back(session_index);

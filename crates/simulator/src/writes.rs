@@ -272,9 +272,12 @@ impl Simulation {
         };
         // After an escalation, a row range of another transaction may block the row, or a row range
         // of this transaction may contain the row although the transaction has not read it.
-        let ranged = found == AccessOutcome::MustWait
-            || (found, expected) == (AccessOutcome::Done, AccessOutcome::Conflict);
-        if !is_expected && ranged && self.may_wait(id, table)? {
+        let is_allowed = match (found, expected) {
+            (AccessOutcome::MustWait, _) => self.may_wait(id, table)?,
+            (AccessOutcome::Done, AccessOutcome::Conflict) => self.has_lock_ranges()?,
+            _ => false,
+        };
+        if !is_expected && is_allowed {
             self.abandon(session_index);
             return Ok(Flow::On);
         }

@@ -213,7 +213,7 @@ impl PageCache {
     }
 
     /// Returns a block if it is cached. Neither counts the access nor retains the block for longer.
-    /// For merges, which read every block of a leaf once.
+    /// For merges, which read every block of a leaf once, and for estimates.
     pub(crate) fn peek(&self, file: FileId, offset: u64) -> Option<Cached> {
         self.blocks.peek(&(file, offset))
     }

@@ -31,7 +31,7 @@ pub(crate) use garbage::{WATERMARK_MIN, is_garbage_due};
 pub(crate) use key_range::{Key, KeyRange, separator};
 pub(crate) use path::LeafPath;
 pub(crate) use reader::NodeReader;
-pub(crate) use run_ref::{RunForm, RunHandle, RunId, RunMarks, RunRef};
+pub(crate) use run_ref::{RunForm, RunHandle, RunId, RunMarks, RunRef, tombstone_range};
 pub(crate) use summary::{LeafShape, Summary, run_load};
 pub(crate) use totals::{EndOfData, NodeTotals};
 

@@ -11,28 +11,15 @@
 mod common;
 
 use common::committed::{Snapshots, flush, newest};
-use common::{Random, Subject};
+use common::{Random, Subject, options_of_large_leaves};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use teak_base::{CommitSequence, Lsn, Operation, WriteId};
 use teak_disk::MemoryDisk;
-use teak_tree::{TreeOptions, TreeStatistics, Visibility};
-
-/// Leaves of some thousand entries.
-fn options() -> TreeOptions {
-    TreeOptions {
-        page_bytes: 4096,
-        leaf_bytes: 256 << 10,
-        child_buffer_bytes: 1 << 20,
-        run_bytes_max: 1 << 20,
-        leaf_runs_max: 6,
-        child_runs_max: 8,
-        ..TreeOptions::tiny()
-    }
-}
+use teak_tree::{TreeStatistics, Visibility};
 
 fn subject() -> Subject {
-    Subject::create(Arc::new(MemoryDisk::new()), options())
+    Subject::create(Arc::new(MemoryDisk::new()), options_of_large_leaves())
 }
 
 /// A key of 24 bytes.

@@ -10,27 +10,15 @@
 
 mod common;
 
-use common::Subject;
 use common::committed::{flush, newest};
+use common::{Subject, options_of_large_leaves};
 use std::ops::Range;
 use std::sync::Arc;
 use teak_base::{Lsn, Operation, WriteId};
 use teak_disk::MemoryDisk;
-use teak_tree::{TreeOptions, Visit};
+use teak_tree::Visit;
 
 const ROWS: u64 = 40_000;
-
-fn options() -> TreeOptions {
-    TreeOptions {
-        page_bytes: 4096,
-        leaf_bytes: 256 << 10,
-        child_buffer_bytes: 1 << 20,
-        run_bytes_max: 1 << 20,
-        leaf_runs_max: 6,
-        child_runs_max: 8,
-        ..TreeOptions::tiny()
-    }
-}
 
 fn key(row: u64) -> Vec<u8> {
     format!("{row:024}").into_bytes()
@@ -65,7 +53,7 @@ fn in_memory(subject: &Subject, rows: Range<u64>) -> usize {
 
 /// A tree of one level of leaves, and an empty cache.
 fn subject() -> Subject {
-    let subject = Subject::create(Arc::new(MemoryDisk::new()), options());
+    let subject = Subject::create(Arc::new(MemoryDisk::new()), options_of_large_leaves());
     for row in 0..ROWS {
         put(&subject, 1, row);
     }

@@ -2,12 +2,13 @@
 //!
 //! Memtables get two fifths of the budget, each flusher thread gets up to 4 MiB, the log gets its
 //! buffers. All other memory is measured (`memory_use`), and the page cache gets what is left, but
-//! at least a sixteenth. While memtables use less than their share, the page cache also gets most of
-//! the rest of it. What other memory needs beyond that, such as that of thousands of open
-//! trees, is taken from the memtables, which keep at least a tenth. Nodes and locks are limited to an eighth of the budget each, or to a
-//! configured size. All sorts together get a quarter, and each one at most an eighth and 256 MiB. A
-//! sort that finds less than 1 MiB of the quarter left still gets 1 MiB, or an eighth of the budget
-//! if that is less.
+//! at least a sixteenth. If other memory needs more, such as that of thousands of open trees, it is
+//! taken from the memtables' share, of which a tenth of the budget remains. What memtables do not
+//! use of their share, the page cache may use.
+//!
+//! Nodes and locks are limited to an eighth of the budget each, or to a configured size. All sorts
+//! together get a quarter, and each one at most an eighth and 256 MiB. A sort that finds less than
+//! 1 MiB of the quarter left still gets 1 MiB, or an eighth of the budget if that is less.
 
 use super::memory_use::MemoryUse;
 use super::pacer::Pacer;

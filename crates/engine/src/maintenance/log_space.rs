@@ -17,7 +17,7 @@ use crate::error::{EngineError, EngineResult};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use teak_base::StorageResult;
+use teak_base::{StorageResult, WriteId};
 use teak_transactions::TransactionHandle;
 use teak_write_ahead_log::{LogReservation, LogSpace, Record};
 
@@ -152,6 +152,26 @@ pub(crate) fn reserve_row<'c>(
         LogSpace::Reserved(space) => Ok(space),
         LogSpace::BoundReached => wait_for_trim(core, transaction, record),
     }
+}
+
+/// Reserves space for the log record of a write. A write of a temporary table has none: only the
+/// ids that such writes may have taken are logged, from time to time.
+///
+/// # Errors
+/// As [`reserve_row`]; those of the log.
+pub(crate) fn reserve_write<'c>(
+    core: &'c EngineCore,
+    transaction: &TransactionHandle,
+    is_logged: bool,
+    record: &Record<'_>,
+) -> EngineResult<Option<LogReservation<'c>>> {
+    if is_logged {
+        return reserve_row(core, transaction, record).map(Some);
+    }
+    let next = core.transactions.ids().next();
+    let last = WriteId(next.0.saturating_sub(1));
+    core.unlogged_ids.note(&core.log, last)?;
+    Ok(None)
 }
 
 #[cold]

@@ -9,11 +9,12 @@
 //! Then the rows need no record in the log and no entries in memtables. Merges drop them.
 
 use super::EngineTransaction;
+use super::plan::RowPlan;
 use crate::core::index::Index;
 use crate::cursor::ReadMode;
 use crate::error::EngineResult;
 use crate::index_number::IndexNumber;
-use crate::maintenance::log_space::reserve_row;
+use crate::maintenance::log_space::reserve_write;
 use crate::table_handle::TableHandle;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -87,24 +88,19 @@ impl EngineTransaction {
         self.check_open()?;
         self.admit_to(table)?;
         let indexes = table.indexes()?;
-        let is_logged = indexes.first().is_none_or(|rows| !rows.is_temporary());
+        let is_logged = RowPlan::new(&indexes).is_logged();
         self.serial.note_write();
         self.has_logged_writes |= is_logged;
         let context = self.context()?;
         let (core, transactions) = (context.core, &context.core.transactions);
         transactions.admit_write(context.transaction)?;
-        if !is_logged {
-            let last = transactions.ids().next().0.saturating_sub(1);
-            core.unlogged_ids.note(&core.log, WriteId(last))?;
-        }
         // Before any guard is taken, because it may wait for the log.
         let mut spaces: Vec<Option<LogReservation<'_>>> = Vec::new();
         for index in indexes.iter() {
             // The size of the reserved space does not depend on the write id.
             let record = record_of(index, WriteId::SETTLED);
             let handle = context.transaction.handle();
-            let space = is_logged.then(|| reserve_row(core, handle, &record));
-            spaces.push(space.transpose()?);
+            spaces.push(reserve_write(core, handle, is_logged, &record)?);
         }
         let mut guards: Vec<Option<WriteGuard<'_>>> = Vec::new();
         for index in indexes.iter() {

@@ -5,7 +5,7 @@ use super::plan::{IndexOperation, KeyCheck, KeyRequirement, RowPlan};
 use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
-use crate::maintenance::log_space::reserve_row;
+use crate::maintenance::log_space::reserve_write;
 use crate::newest_version::{NewestVersion, OlderVersion, find_newest_version};
 use crate::transaction::TransactionContext;
 use smallvec::SmallVec;
@@ -203,16 +203,10 @@ impl<'a, 'p> RowWriter<'a, 'p> {
 
     /// Step 1.
     fn reserve(&self, writes: &[WriteOperation<'_>]) -> EngineResult<Option<LogReservation<'a>>> {
-        let core = self.context.core;
-        if !self.row.is_logged() {
-            let next = core.transactions.ids().next();
-            let last = WriteId(next.0.saturating_sub(1));
-            core.unlogged_ids.note(&core.log, last)?;
-            return Ok(None);
-        }
+        let (core, handle) = (self.context.core, self.context.transaction.handle());
         // The size of the reserved space does not depend on the write id.
         let record = write_record(WriteId::SETTLED, writes);
-        reserve_row(core, self.context.transaction.handle(), &record).map(Some)
+        reserve_write(core, handle, self.row.is_logged(), &record)
     }
 
     /// Step 2.

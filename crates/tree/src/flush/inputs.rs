@@ -1,6 +1,6 @@
 //! The sources of a merge.
 
-use crate::node::{KeyRange, RunRef};
+use crate::node::{KeyRange, RunRef, tombstone_range};
 use crate::source::{Source, run_tombstones};
 use crate::{RangeTombstone, ReadPattern};
 use teak_base::WriteId;
@@ -43,8 +43,7 @@ impl Inputs {
             let tombstones = run_tombstones(run);
             for tombstone in &tombstones {
                 if is_settled(tombstone.write_id) {
-                    let end = Some(tombstone.end.as_slice()).filter(|end| !end.is_empty());
-                    deleted.push(KeyRange::new(&tombstone.start, end));
+                    deleted.push(tombstone_range(tombstone));
                 }
             }
             inputs

@@ -99,13 +99,14 @@ impl JobContext<'_> {
             match self.try_install(&mut install, &version, &mut outcome, &released) {
                 Ok(freed) => {
                     drop(install);
-                    for address in freed.iter().flatten() {
-                        tree.cache.forget(tree.file.file_id(), address.offset);
-                    }
                     // No entry of the new version refers to the values, so the lock is not needed.
                     let values = released.values.chunks(VALUES_PER_BATCH);
                     for batch in values.filter(|_| freed.is_some()) {
                         tree.file.publish(Vec::new(), batch);
+                    }
+                    drop(no_capture);
+                    for address in freed.iter().flatten() {
+                        tree.cache.forget(tree.file.file_id(), address.offset);
                     }
                     return Ok(());
                 }

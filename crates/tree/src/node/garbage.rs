@@ -1,9 +1,9 @@
 //! The garbage of a child: entries that merges can drop.
 
 use super::key_range::KeyRange;
-use super::run_ref::{RunForm, RunRef, tombstone_upper};
+use super::run_ref::{RunForm, RunRef, tombstone_range};
 use super::summary::{Summary, ratio};
-use crate::{RangeTombstone, TreeOptions};
+use crate::TreeOptions;
 use teak_base::WriteId;
 
 /// A job is due when one in so many entries of a child and of the nodes below it is garbage. An
@@ -15,6 +15,7 @@ const GARBAGE_SHARE: u64 = 4;
 const GARBAGE_ENTRY_BYTES: u64 = 4096;
 /// The minimum of the settled watermark: no write has a smaller id.
 pub(crate) const WATERMARK_MIN: WriteId = WriteId(1);
+
 /// The garbage of a run: the entries that merges can drop once every snapshot sees the writes of the
 /// run. These are deletes, and in a bottom run also the older versions of its keys, which the last
 /// merge had to retain.
@@ -27,20 +28,15 @@ fn garbage(run: &RunRef) -> u64 {
     run.share(description.deletes + older)
 }
 
-/// The settled watermark from which on a merge can drop what the range tombstones of `newer` cover of
-/// a range. `None` if no tombstone covers all of it.
+/// The settled watermark from which on a merge can drop everything in a range because a range
+/// tombstone of `newer` covers all of it. `None` if none does.
 fn covered_at(newer: &[RunRef], range: &KeyRange) -> Option<WriteId> {
-    let upper = range.upper.as_deref();
     let covers = |run: &&RunRef| {
-        let covers = |tombstone: &RangeTombstone| {
-            let end = tombstone_upper(&tombstone.end);
-            tombstone.start.as_slice() <= &*range.lower
-                && end.is_none_or(|end| upper.is_some_and(|upper| upper <= end))
-        };
-        // A clip that excludes a part of the range makes no difference: the run has no other keys.
+        let mut tombstones = run.handle.description().range_tombstones.iter();
+        // A clipped reference deletes only keys within its clip.
         let clip = run.clip.as_deref();
         clip.is_none_or(|clip| clip.covers(range))
-            && run.handle.description().range_tombstones.iter().any(covers)
+            && tombstones.any(|tombstone| tombstone_range(tombstone).covers(range))
     };
     newer.iter().filter(covers).map(droppable_at).min()
 }
@@ -143,7 +139,7 @@ pub(crate) fn is_garbage_due(garbage: u64, total: &Summary, options: &TreeOption
 mod tests {
     use super::*;
     use crate::node::{RunHandle, RunMarks};
-    use crate::{PageCache, Run, RunDescription};
+    use crate::{PageCache, RangeTombstone, Run, RunDescription};
     use std::path::Path;
     use std::sync::Arc;
     use teak_base::FileId;

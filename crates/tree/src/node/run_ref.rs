@@ -10,7 +10,7 @@
 //! [`SharedRuns`](crate::shared_runs).
 
 use super::key_range::{KeyRange, max_upper, min_upper};
-use crate::{Run, RunDescription};
+use crate::{RangeTombstone, Run, RunDescription};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use teak_base::WriteId;
@@ -173,8 +173,13 @@ fn extent(description: &RunDescription) -> KeyRange {
     KeyRange::new(lower.unwrap_or_default(), upper)
 }
 
+/// The keys that a range tombstone deletes.
+pub(crate) fn tombstone_range(tombstone: &RangeTombstone) -> KeyRange {
+    KeyRange::new(&tombstone.start, tombstone_upper(&tombstone.end))
+}
+
 /// Converts a range tombstone's end to an upper bound.
-pub(crate) fn tombstone_upper(end: &[u8]) -> Option<&[u8]> {
+fn tombstone_upper(end: &[u8]) -> Option<&[u8]> {
     (!end.is_empty()).then_some(end)
 }
 

@@ -419,21 +419,21 @@ impl<'a> RunWriter<'a> {
     #[cold]
     fn cache_page(&mut self, offset: u64) {
         self.warmth.caches_index = true;
-        if let Ok(mut page) = Page::decode(self.raw.clone()) {
-            page.charge(self.charge(page.memory_bytes()));
-            let page = Cached::Page(Arc::new(page));
-            self.insert(offset, Priority::Normal, page);
-        }
+        let Ok(mut page) = Page::decode(self.raw.clone()) else {
+            unreachable!("the page was encoded just now");
+        };
+        page.charge(self.charge(page.memory_bytes()));
+        self.insert(offset, Priority::Normal, Cached::Page(Arc::new(page)));
     }
 
     /// Puts the index block that was written last into the cache.
     #[cold]
     fn cache_index_block(&mut self, offset: u64) {
-        if let Ok(mut block) = IndexBlock::decode(&self.raw) {
-            block.charge(self.charge(block.memory_bytes()));
-            let block = Cached::Index(Arc::new(block));
-            self.insert(offset, Priority::High, block);
-        }
+        let Ok(mut block) = IndexBlock::decode(&self.raw) else {
+            unreachable!("the index block was encoded just now");
+        };
+        block.charge(self.charge(block.memory_bytes()));
+        self.insert(offset, Priority::High, Cached::Index(Arc::new(block)));
     }
 
     fn charge(&mut self, bytes: usize) -> BlockCharge {

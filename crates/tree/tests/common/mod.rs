@@ -124,6 +124,19 @@ pub enum Logged {
     DeleteRange(WriteId, Vec<u8>, Vec<u8>),
 }
 
+/// Options of trees whose leaves have some thousand entries.
+pub fn options_of_large_leaves() -> TreeOptions {
+    TreeOptions {
+        page_bytes: 4096,
+        leaf_bytes: 256 << 10,
+        child_buffer_bytes: 1 << 20,
+        run_bytes_max: 1 << 20,
+        leaf_runs_max: 6,
+        child_runs_max: 8,
+        ..TreeOptions::tiny()
+    }
+}
+
 pub fn key(number: usize) -> Vec<u8> {
     // Keys of different lengths; some have a common prefix.
     let mut key = if number.is_multiple_of(3) {

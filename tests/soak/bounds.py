@@ -70,7 +70,7 @@ def bounds(options, own_memory):
         Bound("index file", "MiB", file_values, lasting=30),
     ]
     if options.stall:
-        found.append(Bound("longest statement", "ms", one(lambda s: s["longest_ms"], lambda s: options.stall)))
+        found.append(Bound("longest statement", "ms", one(lambda s: s["longest_ms"], lambda s: options.stall + s["disk_stalled_ms"])))
     return found
 
 

@@ -5,6 +5,7 @@ import time
 
 BUCKETS_PER_DOUBLING = 4
 SMALLEST = 1e-6
+REPORT_SECONDS = 1
 
 
 def bucket(seconds):
@@ -53,7 +54,7 @@ class Meter:
     def __init__(self, queue, name):
         self.queue, self.name = queue, name
         self.histogram = Histogram()
-        self.next_report = time.monotonic() + 1
+        self.next_report = time.monotonic() + REPORT_SECONDS
 
     def run(self, connection, statement):
         began = time.monotonic()
@@ -67,4 +68,4 @@ class Meter:
     def report(self):
         self.queue.put((self.name, self.histogram.counts, self.histogram.longest))
         self.histogram = Histogram()
-        self.next_report = time.monotonic() + 1
+        self.next_report = time.monotonic() + REPORT_SECONDS

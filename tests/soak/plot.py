@@ -10,7 +10,7 @@ MIB = 1 << 20
 # Title, unit, scale, and the columns with their labels.
 PANELS = [
     ("statements per second", "", 1, {"statements": "all sessions"}),
-    ("latency without lock waits", "ms", 1, {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9", "longest_ms": "longest"}),
+    ("latency without lock waits", "ms", 1, {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9", "longest_ms": "longest", "disk_stalled_ms": "disk stalled"}),
     ("log files", "MiB", MIB, {"log_bytes": "log", "Teak_log_bytes_limit": "bound"}),
     ("index files", "MiB", MIB, {"Teak_file_bytes": "files", "Teak_file_live_bytes": "live", "Teak_pending_flush_bytes": "to merge"}),
     ("memory", "MiB", MIB, {"resident_bytes": "resident", "Teak_cache_bytes_used": "used of the budget"}),

@@ -23,7 +23,8 @@ from tests.harness.bank import Bank
 
 from . import sessions
 from .bounds import Watch, bounds, index_files
-from .latency import Histogram
+from .disk import Disk
+from .latency import REPORT_SECONDS, Histogram
 
 # Columns of samples.csv from the server's status variables.
 VARIABLES = ["Teak_log_bytes_used", "Teak_log_bytes_limit", "Teak_log_stops", "Teak_cache_bytes_limit", "Teak_cache_bytes_used",
@@ -31,7 +32,7 @@ VARIABLES = ["Teak_log_bytes_used", "Teak_log_bytes_limit", "Teak_log_stops", "T
              "Teak_write_id_memory_bytes", "Teak_aborted_ids", "Teak_file_bytes", "Teak_file_live_bytes", "Teak_file_pinned_bytes",
              "Teak_moved_bytes", "Teak_writer_stalls", "Teak_writer_stall_microseconds", "Teak_writer_stops", "Teak_checkpoints",
              "Teak_bytes_written", "Teak_log_bytes_written"]
-MEASURES = ["second", "statements", "p50_ms", "p99_ms", "p999_ms", "longest_ms", "log_bytes", "resident_bytes"]
+MEASURES = ["second", "statements", "p50_ms", "p99_ms", "p999_ms", "longest_ms", "disk_stalled_ms", "log_bytes", "resident_bytes"]
 FAULTS_SHOWN = 12
 
 
@@ -45,6 +46,7 @@ class Soak:
         self.queue = self.context.Queue()
         self.faults, self.kills, self.samples, self.statements = [], 0, 0, 0
         self.all = Histogram()
+        self.disk, self.sampled = None, 0.0
 
     # ---- load ----------------------------------------------------------------------------------------------------------
 
@@ -125,9 +127,14 @@ class Soak:
         if missing:
             raise RuntimeError(f"The server has no status variable {', '.join(sorted(missing))}.")
         self.samples += 1
+        # A session reports every second, or after a statement that takes longer: so long before the last sample may the longest
+        # statement have ended, and its duration before that it began.
+        stalled = self.disk.stalled(time.monotonic() - self.sampled + REPORT_SECONDS + 2 * histogram.longest)
+        self.sampled = time.monotonic()
         return {"second": second, "statements": statements, "status": status, "index_files": listed,
                 "p50_ms": histogram.quantile(0.5) * 1000, "p99_ms": histogram.quantile(0.99) * 1000,
                 "p999_ms": histogram.quantile(0.999) * 1000, "longest_ms": histogram.longest * 1000,
+                "disk_stalled_ms": stalled * 1000,
                 "log_bytes": sum(size(path) for path in (self.directory / "server/data").glob("teak.log.*")),
                 "resident_bytes": self.server.memory()}
 
@@ -140,9 +147,10 @@ class Soak:
         self.server.start_empty(self.directory)
         self.create("TEAK")
         Bank().create(self.server)
+        self.disk = Disk(self.directory)
         stopped = self.context.Event()
         processes = self.start_sessions(self.sessions(), stopped)
-        began = time.monotonic()
+        began = self.sampled = time.monotonic()
         end = began + self.options.minutes * 60
         next_kill = began + self.pause_before_kill()
         try:
@@ -183,6 +191,7 @@ class Soak:
         self.server.start(timeout=600)
         print(f"-- kill {self.kills}, up again after {time.monotonic() - began:.1f} s", flush=True)
         self.messages()
+        self.sampled = time.monotonic()
         with self.server.connect("bank") as connection:
             connection.run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
             self.faults += Bank().sums(connection, f"after kill {self.kills}")
@@ -200,7 +209,7 @@ class Soak:
     def show(self, found):
         status = found["status"]
         print(f"-- minute {found['second'] // 60}: {found['statements']} statements/s, p99 {found['p99_ms']:.1f} ms, longest "
-              f"{found['longest_ms']:.0f} ms, log {found['log_bytes'] >> 20} MiB, index files "
+              f"{found['longest_ms']:.0f} ms, disk stalled {found['disk_stalled_ms']:.0f} ms, log {found['log_bytes'] >> 20} MiB, index files "
               f"{status['Teak_file_bytes'] >> 20} MiB ({status['Teak_file_live_bytes'] >> 20} live), resident {found['resident_bytes'] >> 20} MiB, "
               f"pending {status['Teak_pending_flush_bytes'] >> 20} MiB, runs {status['Teak_child_runs_max']}, "
               f"ids {status['Teak_write_id_memory_bytes'] >> 10} KiB", flush=True)
@@ -233,7 +242,8 @@ def main():
     parser.add_argument("--tables", type=int, default=2000, help="tables with few writes")
     parser.add_argument("--cache", default="64M")
     parser.add_argument("--baseline", type=float, default=20, help="seconds of load on BLACKHOLE before the memory of the server alone is read")
-    parser.add_argument("--stall", type=float, help="fail if a statement takes longer than this, in ms")
+    parser.add_argument("--stall", type=float, help="fail if a statement takes longer than this, in ms, without "
+                        "the time in which the disk was stalled")
     parser.add_argument("--report-only", action="append", default=[], help="a bound that is measured, but does not fail the run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--directory", default=str(BUILD / "soak"))

@@ -145,8 +145,14 @@ impl Budget {
     /// The quota of the memtables that flushes can release, when readers keep
     /// `retired` bytes of flushed ones.
     pub(crate) fn live_quota(&self, retired: u64) -> u64 {
-        let quota = self.memtable_quota();
-        quota.saturating_sub(retired).max(quota / 4)
+        live_quota(self.memtable_quota(), retired)
+    }
+
+    /// As [`Budget::live_quota`], if other memory used nothing of the memtables' share. That use may
+    /// grow faster than flushes release memory, so it slows writers of small memtables, but
+    /// does not stop them.
+    pub(crate) fn live_share(&self, retired: u64) -> u64 {
+        live_quota(self.memtables.load(Ordering::Acquire), retired)
     }
 
     /// Sets the bytes of frozen memtables whose flushes fail.
@@ -299,6 +305,10 @@ impl Budget {
     }
 }
 
+fn live_quota(quota: u64, retired: u64) -> u64 {
+    quota.saturating_sub(retired).max(quota / 4)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -350,6 +360,7 @@ mod tests {
         budget.fit_memtables(&used);
         assert_eq!(budget.memtable_quota(), quota - 9 * MIB);
         assert_eq!(budget.live_quota(0), quota - 9 * MIB);
+        assert_eq!(budget.live_share(0), quota);
         used.measured = Some(200 * MIB);
         budget.fit_memtables(&used);
         assert_eq!(budget.memtable_quota(), quota - (quota - 64 * MIB / 10));

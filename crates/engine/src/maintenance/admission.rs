@@ -34,6 +34,10 @@ use teak_tree::MemtableUse;
 /// Size in bytes above which an active memtable is frozen.
 pub(crate) const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 
+/// Longest time that a writer of a table with small memtables is slowed at one admission because of
+/// the memory of all memtables.
+const SMALL_SLOWED_MAX: Duration = Duration::from_millis(100);
+
 /// Longest time that a writer is stopped because of aborted ids. A longer stop may
 /// be useless: the ids may be needed until the writer's own transaction has ended.
 const ABORTED_STOP_MAX: Duration = Duration::from_secs(10);
@@ -177,24 +181,32 @@ impl MemtableBound<'_> {
 impl Bounded for MemtableBound<'_> {
     fn pressure(&self) -> f64 {
         let used = memtable_use(self.context, self.indexes);
-        let quota = self.context.budget.live_quota(used.retired);
-        if used.live() >= quota || used.total() >= self.context.budget.memtable_bytes_max() {
+        let budget = &self.context.budget;
+        let quota = budget.live_quota(used.retired);
+        let share = budget.live_share(used.retired);
+        if used.live() >= share || used.total() >= self.context.budget.memtable_bytes_max() {
             return 1.0;
         }
         let own = self.own_bytes();
         if self.own_failure().is_some() && (own > quota / 8 || used.live() > quota / 2) {
             return 1.0;
         }
-        // The trigger and the bound, in sixteenths of the quota.
-        let (trigger, bound) = match own > quota / 4 {
-            true => (11, 15),
-            false => (15, 16),
-        };
-        pressure_between(used.live(), quota / 16 * trigger, quota / 16 * bound)
+        let sixteenth = quota / 16;
+        match own > quota / 4 {
+            true => pressure_between(used.live(), sixteenth * 11, sixteenth * 15),
+            false => pressure_between(used.live(), sixteenth * 15, share),
+        }
     }
 
     fn cause(&self) -> DelayCause {
         DelayCause::Memory
+    }
+
+    /// The turns are those of all writers, so a writer of a small table does not wait for all that
+    /// writers of large ones have written.
+    fn slowed_max(&self) -> Option<Duration> {
+        let quota = self.context.budget.memtable_quota();
+        (self.own_bytes() <= quota / 4).then_some(SMALL_SLOWED_MAX)
     }
 
     fn written(&self) -> u64 {
@@ -352,41 +364,45 @@ fn flush_here(context: FlushContext<'_>, indexes: &[Arc<Index>]) -> EngineResult
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Engine, EngineOptions, IndexDefinition, Isolation, TableDefinition};
-    use crate::{IndexNumber, RowEntry};
+    use crate::core::memory_use::MemoryUse;
+    use crate::{Engine, EngineOptions, EngineTransaction, IndexDefinition, IndexNumber};
+    use crate::{Isolation, RowEntry, TableDefinition, TableHandle};
     use std::sync::Arc;
     use teak_base::{FileId, Operation, WriteId};
     use teak_disk::{Disk, MemoryDisk};
     use teak_tree::{Tree, TreeOptions};
 
-    /// The largest memtable belongs to a table that is being made whole.
-    #[test]
-    fn a_large_memtable_of_no_open_table_does_not_keep_others_from_being_frozen() {
-        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    fn engine(disk: &Arc<dyn Disk>) -> Engine {
         let mut options = EngineOptions::new("/data");
         options.background_threads = 0;
         options.cache_bytes = 1 << 20;
         options.memtable_bytes_min = 0;
-        let engine = Engine::open(Arc::clone(&disk), options).unwrap();
-        let context = FlushContext::from(&*engine.core);
-        let half = context.budget.memtable_quota() / 2;
-        let file = FileId(1 << 40);
+        Engine::open(Arc::clone(disk), options).unwrap()
+    }
+
+    /// Fills a memtable of a tree that the engine does not flush.
+    fn fill(engine: &Engine, disk: &Arc<dyn Disk>, bytes: u64) -> Arc<Tree> {
         let options = TreeOptions::default();
         let cache = &engine.core.files.cache;
-        let tree = Tree::create(&disk, "/data/x".as_ref(), file, options, cache).unwrap();
+        let file = FileId(1 << 40);
+        let tree = Tree::create(disk, "/data/x".as_ref(), file, options, cache).unwrap();
         let value = [b'v'; 1000];
         for key in 0u64.. {
             let guard = tree.write_guard();
             guard.insert(WriteId(1), Operation::Put, &key.to_be_bytes(), &value);
             drop(guard);
-            if tree.memtable_bytes() > half {
+            if tree.memtable_bytes() > bytes {
                 break;
             }
         }
-        let index = IndexDefinition::of_rows();
+        tree
+    }
+
+    /// Writes a row to a new table.
+    fn insert(engine: &Engine) -> (TableHandle, EngineTransaction) {
         let definition = TableDefinition {
             name: "./db/t".into(),
-            indexes: vec![index],
+            indexes: vec![IndexDefinition::of_rows()],
             metadata: Vec::new(),
         };
         engine.create_table(&definition).unwrap();
@@ -396,10 +412,48 @@ mod tests {
             index: IndexNumber::ROWS,
             unique: true,
             key: b"key",
-            value: &value,
+            value: &[b'v'; 1000],
         };
         transaction.insert(&table, &[entry]).unwrap();
+        (table, transaction)
+    }
+
+    /// The largest memtable belongs to a table that is being made whole.
+    #[test]
+    fn a_large_memtable_of_no_open_table_does_not_keep_others_from_being_frozen() {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let engine = engine(&disk);
+        let context = FlushContext::from(&*engine.core);
+        let _tree = fill(&engine, &disk, context.budget.memtable_quota() / 2);
+        let _written = insert(&engine);
         freeze_large(context);
         assert!(context.memtables().used().frozen > 0);
+    }
+
+    /// Other memory may take a part of the memtables' share faster than flushes release it.
+    #[test]
+    fn a_smaller_quota_slows_writers_of_small_tables_and_does_not_stop_them() {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let engine = engine(&disk);
+        let context = FlushContext::from(&*engine.core);
+        let share = context.budget.memtable_quota();
+        let (table, _transaction) = insert(&engine);
+        let _tree = fill(&engine, &disk, share / 2);
+        let indexes = [table.index(IndexNumber::ROWS).unwrap()];
+        let bound = MemtableBound {
+            context,
+            indexes: &indexes,
+            deadline: Instant::now(),
+        };
+        assert!(bound.pressure() <= 0.0);
+        let used = MemoryUse {
+            measured: Some(1 << 30),
+            ..MemoryUse::default()
+        };
+        context.budget.fit_memtables(&used);
+        assert!(context.budget.memtable_quota() < share / 2);
+        let pressure = bound.pressure();
+        assert!(0.0 < pressure && pressure < 1.0, "{pressure}");
+        assert_eq!(bound.slowed_max(), Some(SMALL_SLOWED_MAX));
     }
 }

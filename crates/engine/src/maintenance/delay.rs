@@ -32,6 +32,11 @@ pub(crate) trait Bounded {
     /// The cause under which a delay is counted.
     fn cause(&self) -> DelayCause;
 
+    /// The longest delay of a writer that is slowed and not stopped; `None`: until its turn.
+    fn slowed_max(&self) -> Option<Duration> {
+        None
+    }
+
     /// Bytes written since the start that increase the quantity.
     fn written(&self) -> u64;
 
@@ -81,7 +86,10 @@ pub(crate) fn delay_for(
         if next <= since + DELAY_MIN {
             return Ok(());
         }
-        turn = Some(next);
+        turn = Some(match bounded.slowed_max() {
+            Some(longest) => next.min(since + longest),
+            None => next,
+        });
     }
     let cause = bounded.cause();
     let mut stopped = None;

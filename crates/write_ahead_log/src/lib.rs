@@ -9,6 +9,7 @@
 
 mod append;
 mod bound;
+mod compression;
 mod error;
 mod field;
 mod format;

@@ -2,6 +2,7 @@
 //! continues in the next segment when one is full. One thread at a time uses it,
 //! the leader (`leader.rs`).
 
+use crate::compression::Compression;
 use crate::error::WriteError;
 use crate::format::{
     BATCH_HEADER_BYTES, BatchHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentKind,
@@ -33,10 +34,6 @@ const ZEROS_SHARE: u64 = 4;
 const SMALL_BYTES_MAX: u64 = 16 << 10;
 const SMALL_SHARE: u64 = 4;
 
-/// Smaller batches are not compressed. Most of them are the commit of one transaction, and its sync
-/// writes at least one whole block of the disk.
-const COMPRESSED_BYTES_MIN: usize = 1 << 10;
-
 /// The current segment and the buffers of a batch.
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -65,6 +62,7 @@ pub(crate) struct Writer {
     /// Segments begun since the leader last drained this list.
     pub(crate) begun: Vec<SegmentEntry>,
     stored: Vec<u8>,
+    compression: Compression,
     /// Size of a buffer beyond which it is freed after its batch.
     buffer_bytes_max: usize,
 }
@@ -97,6 +95,7 @@ impl Writer {
             batch_space: 0,
             begun: Vec::new(),
             stored: Vec::new(),
+            compression: Compression::default(),
             buffer_bytes_max: BUFFER_RETAINED_FACTOR * pending_bytes,
         };
         // If this fails, appends wait or fail until there is space.
@@ -123,12 +122,12 @@ impl Writer {
         }
         self.stored.clear();
         self.stored.resize(BATCH_HEADER_BYTES, 0);
-        let codec = if self.raw.len() < COMPRESSED_BYTES_MIN {
-            Codec::None
-        } else {
-            Codec::Lz4
-        };
-        let codec = codec.compress(&self.raw, &mut self.stored);
+        let wanted = self.compression.codec(self.raw.len());
+        let codec = wanted.compress(&self.raw, &mut self.stored);
+        if wanted != Codec::None {
+            let stored = self.stored.len() - BATCH_HEADER_BYTES;
+            self.compression.note(self.raw.len(), stored);
+        }
         let length = |bytes| batch_length(bytes).map_err(WriteError::Broken);
         let header = BatchHeader {
             codec,

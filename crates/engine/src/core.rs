@@ -73,7 +73,7 @@ use crate::options::EngineOptions;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use teak_base::StorageResult;
+use teak_base::{StorageError, StorageResult};
 use teak_disk::{DiskLock, IoPacer};
 use teak_transactions::TransactionSystem;
 use teak_write_ahead_log::WriteAheadLog;
@@ -164,11 +164,14 @@ impl EngineCore {
     pub(crate) fn checked<T>(&self, index: &Index, result: StorageResult<T>) -> EngineResult<T> {
         match result {
             Ok(value) => Ok(value),
-            Err(error) => {
-                self.messages.report_damage(index, &error);
-                Err(EngineError::Storage(error))
-            }
+            Err(error) => Err(self.damage(index, error)),
         }
+    }
+
+    #[cold]
+    fn damage(&self, index: &Index, error: StorageError) -> EngineError {
+        self.messages.report_damage(index, &error);
+        EngineError::Storage(error)
     }
 
     /// Called by a write that finds the index's `WriteAccess` not open: it is the first write since

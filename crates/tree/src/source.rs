@@ -54,6 +54,16 @@ impl Source {
         Ok(true)
     }
 
+    /// Moves a run to its next key, if that is a settled put and needs no further check. Otherwise
+    /// returns `false` and does not move. The fast path of scans.
+    #[inline]
+    pub(crate) fn next_settled(&mut self) -> bool {
+        match self {
+            Self::Memtable(_) => false,
+            Self::Run(run) => run.clip.is_none() && run.valid && run.cursor.next_in_settled_page(),
+        }
+    }
+
     /// Moves past all versions of the current key. `buffer` is scratch space
     /// for the key.
     #[inline]

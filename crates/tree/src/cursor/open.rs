@@ -220,6 +220,12 @@ impl<V: Visibility> TreeCursor<V> {
             });
     }
 
+    /// Whether every key of a source is within the leaf's range.
+    #[inline]
+    pub(super) fn is_within_range(&self, index: usize) -> bool {
+        self.bounded.get(index) == Some(&false)
+    }
+
     /// Whether a source is still positioned inside the leaf's range after a
     /// move.
     #[inline]

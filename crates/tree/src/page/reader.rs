@@ -154,6 +154,12 @@ impl Page {
         })
     }
 
+    /// Whether every entry is a settled put with its value in the page.
+    #[inline]
+    pub(crate) fn has_only_settled_puts(&self) -> bool {
+        self.writes.is_empty()
+    }
+
     /// The operation and the write id of an entry.
     ///
     /// # Panics

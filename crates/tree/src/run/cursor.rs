@@ -100,6 +100,22 @@ impl RunCursor {
         Ok(())
     }
 
+    /// Moves to the next entry, if it is on the same page and all entries of this page are settled
+    /// puts, so that the next entry has another key. Otherwise returns `false` and does not move.
+    #[inline]
+    pub(crate) fn next_in_settled_page(&mut self) -> bool {
+        let next = self.entry + 1;
+        match &self.page {
+            Some((_, page))
+                if self.valid && page.has_only_settled_puts() && next < page.entries() =>
+            {
+                self.entry = next;
+                true
+            }
+            _ => false,
+        }
+    }
+
     #[inline]
     fn current(&self) -> (&Page, usize) {
         assert!(self.valid, "the cursor is not on an entry");

@@ -31,7 +31,7 @@ class Polls:
 
     def __init__(self):
         self.finished, self.since = None, None
-        self.found = deque()  # (start, end) of stalls; the last may go on
+        self.found = deque()  # (start, end) of stalls; the last may continue
 
     def poll(self, now, finished, in_flight):
         if not in_flight:

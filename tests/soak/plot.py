@@ -18,10 +18,16 @@ PANELS = [
 ]
 
 
+POINTS_MAX = 600
+
+
 def read(path):
+    """The samples by column. Of many samples, each point is the maximum of several."""
     with open(path, newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    return {name: [float(row[name]) for row in rows] for name in rows[0]}
+    group = -(-len(rows) // POINTS_MAX)
+    columns = {name: [float(row[name]) for row in rows] for name in rows[0]}
+    return {name: [max(values[start:start + group]) for start in range(0, len(values), group)] for name, values in columns.items()}
 
 
 def plot(samples, path):

@@ -482,7 +482,7 @@ int ha_teak::prepare_range_scan(const key_range *start, const key_range *end) {
   return scan_.prepare_range(start, end);
 }
 
-/* ---- conditions, filters and multi-range reads ---- */
+/* ---- conditions and filters ---- */
 
 /* A condition on a key with a virtual column is left to the server, as in InnoDB. The same holds for a condition on a
    column that the entry does not contain, because the server assumes that every column of the primary key is readable
@@ -504,42 +504,6 @@ Item *ha_teak::idx_cond_push(uint key, Item *condition) {
 bool ha_teak::rowid_filter_push(Rowid_filter *filter) {
   pushed_rowid_filter = filter;
   return false;
-}
-
-/* ha_partition passes the same buffer to all partitions if the last key for which it requested a buffer size needs
-   none, even if the multi-range read uses another key. The partitions would overwrite each other's positions, and rows
-   would be missing. So partitions read one range at a time. */
-uint ha_teak::multi_range_mode() const { return table->part_info != nullptr ? HA_MRR_USE_DEFAULT_IMPL : 0; }
-
-int ha_teak::multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint count, uint mode,
-                                   HANDLER_BUFFER *buffer) {
-  return multi_range_.dsmrr_init(this, ranges, parameter, count, mode, buffer);
-}
-
-int ha_teak::multi_range_read_next(range_id_t *range) { return multi_range_.dsmrr_next(range); }
-
-ha_rows ha_teak::multi_range_read_info_const(uint key, RANGE_SEQ_IF *ranges, void *parameter, uint count,
-                                             uint *buffer_bytes, uint *mode, Cost_estimate *cost) {
-  multi_range_.init(this, table);
-  locks_.settle();
-  // A locking read must lock rows in index order, so this disables the multi-range read that sorts by rowid.
-  if (locks_.locking()) *mode |= HA_MRR_USE_DEFAULT_IMPL;
-  *mode |= multi_range_mode();
-  const ha_rows rows = multi_range_.dsmrr_info_const(key, ranges, parameter, count, buffer_bytes, mode, cost);
-  // The server took the cost of a row for the cost of a block of entries, which keyread_time() contains.
-  cost->idx_avg_io_cost = 1.0;
-  return rows;
-}
-
-ha_rows ha_teak::multi_range_read_info(uint key, uint ranges, uint keys, uint key_parts, uint *buffer_bytes, uint *mode,
-                                       Cost_estimate *cost) {
-  multi_range_.init(this, table);
-  *mode |= multi_range_mode();
-  return multi_range_.dsmrr_info(key, ranges, keys, key_parts, buffer_bytes, mode, cost);
-}
-
-int ha_teak::multi_range_read_explain_info(uint mode, char *text, size_t bytes) {
-  return multi_range_.dsmrr_explain_info(mode, text, bytes);
 }
 
 /* ---- statistics ---- */

@@ -10,6 +10,7 @@
      OpenTable (table/)  the table's Share, the session, the last error, the hidden row id: shared by all parts
      LockPolicy          how the statement locks the rows it reads
      RowPositions        positions by which the server finds rows again
+     RowPrefetcher       reads ahead of scans of secondary keys, and of lists of lookups
      RowFetcher          from an entry of an index to the server's record; pushed conditions and filters
      Scan                scans of an index or of the table, lookups by key
      RowWriter           INSERT, UPDATE, DELETE
@@ -29,6 +30,7 @@
 #include "handler/auto_increment.h"
 #include "handler/costs.h"
 #include "handler/lock_policy.h"
+#include "handler/primary_range.h"
 #include "handler/row_fetcher.h"
 #include "handler/row_position.h"
 #include "handler/row_writer.h"
@@ -95,6 +97,8 @@ class ha_teak final : public handler {
   int write_row(const uchar *record) override;
   int update_row(const uchar *old_record, const uchar *new_record) override;
   int delete_row(const uchar *record) override;
+  const Item *cond_push(const Item *condition) override;
+  void cond_pop() override { deleted_range_.clear(); }
   int direct_delete_rows_init() override;
   int direct_delete_rows(ha_rows *count) override;
   void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
@@ -173,9 +177,11 @@ class ha_teak final : public handler {
   LockPolicy locks_{open_};
   RowPositions positions_{open_};
   ConflictingRow conflicting_row_;
-  RowFetcher fetcher_{open_, locks_, positions_, conflicting_row_};
-  Scan scan_{open_, locks_, fetcher_};
+  RowPrefetcher prefetcher_{open_};
+  RowFetcher fetcher_{open_, locks_, positions_, conflicting_row_, prefetcher_.window()};
+  Scan scan_{open_, locks_, fetcher_, prefetcher_};
   RowWriter writer_{open_, locks_, positions_, conflicting_row_};
+  PrimaryRange deleted_range_;  // of a DELETE that the engine executes as a whole
   AutoIncrement auto_increment_{open_, locks_};
   TableStatistics statistics_{open_};
   Costs costs_{open_};

@@ -167,7 +167,11 @@ int RowFetcher::fetch_row_of_entry(const teak_row &entry, const Share::EntryRest
   teak_row row;
   read_by_primary_ = true;
   is_conflicting_row_ = false;
-  teak_status status = rows_.get(rest.primary, &row);
+  teak_status status;
+  {
+    const PrefetchWindow::Fetch fetch(window_);
+    status = rows_.get(rest.primary, &row);
+  }
   const bool may_differ =
       locks_.locking() || open_.session()->is_past_snapshot() || thd_tx_isolation(open_.thd()) == ISO_READ_UNCOMMITTED;
   if (status == TEAK_NOT_FOUND) return may_differ ? SKIP : open_.corrupt("a key has an entry without a row");

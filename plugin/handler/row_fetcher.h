@@ -22,6 +22,7 @@
 #include "format/buffer.h"
 #include "handler/conflicting_row.h"
 #include "handler/lock_policy.h"
+#include "handler/prefetch_window.h"
 #include "handler/row_position.h"
 #include "session/cursor.h"
 #include "table/open_table.h"
@@ -30,8 +31,9 @@ namespace teak {
 
 class RowFetcher {
  public:
-  RowFetcher(OpenTable &open, const LockPolicy &locks, const RowPositions &positions, ConflictingRow &conflicting_row)
-      : open_(open), locks_(locks), positions_(positions), conflicting_row_(conflicting_row) {}
+  RowFetcher(OpenTable &open, const LockPolicy &locks, const RowPositions &positions, ConflictingRow &conflicting_row,
+             PrefetchWindow *window)
+      : open_(open), locks_(locks), positions_(positions), conflicting_row_(conflicting_row), window_(window) {}
   RowFetcher(const RowFetcher &) = delete;
   RowFetcher &operator=(const RowFetcher &) = delete;
 
@@ -84,6 +86,7 @@ class RowFetcher {
   const LockPolicy &locks_;
   const RowPositions &positions_;
   ConflictingRow &conflicting_row_;
+  PrefetchWindow *const window_;
   Cursor rows_;   // reads rows by primary key
   Cursor probe_;  // checks that a locked row still has an entry
   uint key_ = MAX_KEY;

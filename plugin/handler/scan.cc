@@ -26,6 +26,8 @@ void Scan::begin(uint key) {
   key_ = key;
   fetcher_.set_key(key);
   const Share &share = *open_.share();
+  prefetcher_.begin(key);
+  reads_secondary_ = key != MAX_KEY && key != share.primary_key();
   Cursor::Options options = locks_.cursor_options();
   options.locks_ranges =
       key != MAX_KEY && locks_.mode() == TEAK_LOCK_EXCLUSIVE && is_checked_by_server(open_.table()->key_info[key]);
@@ -46,6 +48,7 @@ void Scan::forget_bounds() {
 
 void Scan::close() {
   cursor_.close();
+  prefetcher_.close();
   forget_bounds();
 }
 
@@ -62,6 +65,8 @@ int Scan::fetch(teak_status status, teak_row entry, Direction direction, uchar *
   for (;;) {
     if (status == TEAK_NOT_FOUND) return not_found;
     if (status != TEAK_OK) return open_.failure(status);
+    if (reads_secondary_ && direction != Direction::None)
+      prefetcher_.before_entry(cursor_, entry, direction == Direction::Forward);
     const int error = fetcher_.fetch(entry, record);
     if (error != RowFetcher::SKIP && error != RowFetcher::REJECTED) return error;
     if (direction == Direction::None) return error == RowFetcher::REJECTED ? not_found : error;
@@ -223,6 +228,7 @@ teak_status Scan::set_range_bounds() {
   if (!in_range_ && !has_range_) lower_ = upper_ = UNBOUNDED;
   has_range_ = false;
   exact_ = Exact::No;
+  prefetcher_.restart();
   if (!cursor_.bounded() && lower_.data == nullptr && upper_.data == nullptr) return TEAK_OK;
   return cursor_.set_bounds(lower_, upper_);
 }

@@ -16,6 +16,7 @@
 #include "format/buffer.h"
 #include "handler/lock_policy.h"
 #include "handler/row_fetcher.h"
+#include "handler/row_prefetcher.h"
 #include "session/cursor.h"
 #include "table/open_table.h"
 
@@ -23,7 +24,8 @@ namespace teak {
 
 class Scan {
  public:
-  Scan(OpenTable &open, const LockPolicy &locks, RowFetcher &fetcher) : open_(open), locks_(locks), fetcher_(fetcher) {}
+  Scan(OpenTable &open, const LockPolicy &locks, RowFetcher &fetcher, RowPrefetcher &prefetcher)
+      : open_(open), locks_(locks), fetcher_(fetcher), prefetcher_(prefetcher) {}
   Scan(const Scan &) = delete;
   Scan &operator=(const Scan &) = delete;
 
@@ -78,8 +80,10 @@ class Scan {
   OpenTable &open_;
   const LockPolicy &locks_;
   RowFetcher &fetcher_;
+  RowPrefetcher &prefetcher_;
   Cursor cursor_;
   uint key_ = MAX_KEY;
+  bool reads_secondary_ = false;
   bool started_ = false;
   Exact exact_ = Exact::No;
   bool in_range_ = false;   // during the server's read_range_first()

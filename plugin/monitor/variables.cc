@@ -242,6 +242,7 @@ constexpr Counter counters[] = {
     {"node_evictions", &teak_engine_statistics::node_evictions},
     {"node_reads", &teak_engine_statistics::node_reads},
     {"blocks_read", &teak_engine_statistics::blocks_read},
+    {"blocks_prefetched", &teak_engine_statistics::blocks_prefetched},
     {"blocks_written", &teak_engine_statistics::blocks_written},
     {"bytes_read", &teak_engine_statistics::bytes_read},
     {"bytes_written", &teak_engine_statistics::bytes_written},

@@ -44,6 +44,12 @@ teak_status Cursor::set_prefix(teak_slice prefix) {
   return status;
 }
 
+teak_status Cursor::copy_bounds(const Cursor &other) {
+  if (other.is_prefix_) return set_prefix(slice(other.lower_));
+  return set_bounds(other.has_lower_ ? slice(other.lower_) : UNBOUNDED,
+                    other.has_upper_ ? slice(other.upper_) : UNBOUNDED);
+}
+
 teak_status Cursor::open() {
   if (cursor_ == nullptr) {
     teak_transaction *transaction = session_ == nullptr ? nullptr : session_->transaction_to_read();
@@ -56,6 +62,7 @@ teak_status Cursor::open() {
     session_->add(this);
     if (options_.skip_locked) teak_cursor_set_skip_locked(cursor_, true);
     if (options_.locks_ranges) teak_cursor_lock_ranges(cursor_);
+    if (options_.reads_newest) teak_cursor_read_newest(cursor_);
     if (options_.skips_large) teak_cursor_skip_large_values(cursor_, true);
     if (options_.retains_locks) teak_cursor_set_retain_locks(cursor_, true);
     if (semi_consistent_) teak_cursor_set_semi_consistent(cursor_, true);
@@ -105,6 +112,11 @@ teak_status Cursor::get(teak_slice key, teak_row *row) {
   teak_status status = open();
   if (status != TEAK_OK) return status;
   return returned(teak_cursor_get(cursor_, key, row), row, false);
+}
+
+teak_status Cursor::prefetch(teak_slice key) {
+  const teak_status status = open();
+  return status == TEAK_OK ? teak_cursor_prefetch(cursor_, key) : status;
 }
 
 teak_status Cursor::seek(teak_slice key, teak_seek how, teak_row *row) {

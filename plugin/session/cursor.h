@@ -37,9 +37,11 @@ class Cursor {
     bool retains_locks = false;  // teak_cursor_set_retain_locks()
     bool locks_ranges = false;   // teak_cursor_lock_ranges()
     bool skips_large = false;    // teak_cursor_skip_large_values()
+    bool reads_newest = false;   // teak_cursor_read_newest()
     bool operator==(const Options &other) const {
       return skip_locked == other.skip_locked && retains_locks == other.retains_locks &&
-             locks_ranges == other.locks_ranges && skips_large == other.skips_large;
+             locks_ranges == other.locks_ranges && skips_large == other.skips_large &&
+             reads_newest == other.reads_newest;
     }
   };
   /* Selects the index, lock mode and options of the following calls. Resets position, bounds and semi-consistent reads;
@@ -54,10 +56,13 @@ class Cursor {
   /* Restricts following calls to the entries whose columns of the index are encoded as this prefix. The bytes are copied. */
   teak_status set_prefix(teak_slice prefix);
   bool bounded() const { return bounded_; }
+  /* Sets the bounds or the prefix of another cursor. */
+  teak_status copy_bounds(const Cursor &other);
 
   /* Like the functions teak_cursor_...() of teak.h. A row's bytes are valid until the next call on this cursor, or
      until it is detached. */
   teak_status get(teak_slice key, teak_row *row);
+  teak_status prefetch(teak_slice key);
   teak_status seek(teak_slice key, teak_seek how, teak_row *row);
   teak_status first(teak_row *row);
   teak_status last(teak_row *row);

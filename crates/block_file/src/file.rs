@@ -181,6 +181,20 @@ impl BlockFile {
         Ok(block)
     }
 
+    /// Begins to read a block in the background, see [`DiskFile::prefetch`]. The address need not be
+    /// that of a block.
+    pub fn prefetch(&self, address: BlockAddress) {
+        let shared = &*self.shared;
+        if shared.is_direct || address.end() > shared.file_bytes.load(Ordering::Relaxed) {
+            return;
+        }
+        shared
+            .file
+            .prefetch(address.offset, u64::from(address.bytes));
+        let prefetched = &shared.counters.blocks_prefetched;
+        prefetched.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Starts writing a sequence of blocks. `expected_bytes`, an estimate of the
     /// stored bytes, determines how much space is reserved at a time.
     #[must_use]
@@ -276,6 +290,7 @@ impl BlockFile {
             bytes_moved: counts.bytes_moved,
             blocks_read: counts.blocks_read,
             bytes_read: counts.bytes_read,
+            blocks_prefetched: counts.blocks_prefetched,
             syncs: counts.syncs,
         }
     }

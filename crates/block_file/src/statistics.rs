@@ -33,6 +33,8 @@ pub struct BlockFileStatistics {
     pub blocks_read: u64,
     /// Bytes of these blocks, headers included.
     pub bytes_read: u64,
+    /// Blocks that [`BlockFile::prefetch`](crate::BlockFile::prefetch) began to read since the file was opened.
+    pub blocks_prefetched: u64,
     /// Syncs since the file was opened.
     pub syncs: u64,
 }
@@ -55,6 +57,7 @@ pub struct BlockFileCounters {
     pub(crate) bytes_moved: AtomicU64,
     pub(crate) blocks_read: AtomicU64,
     pub(crate) bytes_read: AtomicU64,
+    pub(crate) blocks_prefetched: AtomicU64,
     pub(crate) syncs: AtomicU64,
 }
 
@@ -72,6 +75,8 @@ pub struct BlockFileCounts {
     pub blocks_read: u64,
     /// Bytes of these blocks, headers included.
     pub bytes_read: u64,
+    /// Blocks that the operating system was asked to read ahead.
+    pub blocks_prefetched: u64,
     /// Syncs.
     pub syncs: u64,
 }
@@ -87,6 +92,7 @@ impl BlockFileCounters {
             bytes_moved: load(&self.bytes_moved),
             blocks_read: load(&self.blocks_read),
             bytes_read: load(&self.bytes_read),
+            blocks_prefetched: load(&self.blocks_prefetched),
             syncs: load(&self.syncs),
         }
     }
@@ -100,6 +106,7 @@ impl BlockFileCounts {
         self.bytes_moved += other.bytes_moved;
         self.blocks_read += other.blocks_read;
         self.bytes_read += other.bytes_read;
+        self.blocks_prefetched += other.blocks_prefetched;
         self.syncs += other.syncs;
     }
 }

@@ -715,6 +715,20 @@ teak_status teak_transaction_delete_all(teak_transaction *transaction,
                                         teak_table *table,
                                         uint64_t *count);
 
+// Whether teak_transaction_delete_range() suits the table: it has no index except that of the rows,
+// no alteration is building others, and not many ranges were deleted shortly before. false for NULL
+// and after an error of opening its files.
+bool teak_table_can_delete_range(teak_table *table);
+
+// As teak_transaction_delete_all(), for the rows with lower <= key < upper. A slice whose data is
+// NULL means no limit on that side. Locks this range. TEAK_INVALID_ARGUMENT if the table has several
+// indexes.
+teak_status teak_transaction_delete_range(teak_transaction *transaction,
+                                          teak_table *table,
+                                          teak_slice lower,
+                                          teak_slice upper,
+                                          uint64_t *count);
+
 // Locks a key of a unique index that has no live entry, so that no other transaction inserts it
 // before this one ends. TEAK_DUPLICATE_KEY when the key has a live entry; it is then not locked.
 teak_status teak_transaction_lock_absent(teak_transaction *transaction,
@@ -797,6 +811,11 @@ teak_status teak_cursor_lock_ranges(teak_cursor *cursor);
 // keys are cheap if the index has filters, see teak_index_definition.exact_lookups.
 // TEAK_NOT_FOUND.
 teak_status teak_cursor_get(teak_cursor *cursor, teak_slice key, teak_row *row);
+
+// Begins to read in the background what teak_cursor_get() of this key will read from the index
+// file. A hint: it waits for nothing, and has no effect if the index file bypasses the cache of
+// the operating system. Several keys prefetched one after the other are read at the same time.
+teak_status teak_cursor_prefetch(teak_cursor *cursor, teak_slice key);
 
 // Moves to a key relative to the given bytes. TEAK_NOT_FOUND when there is none within the bounds.
 teak_status teak_cursor_seek(teak_cursor *cursor, teak_slice key, teak_seek mode, teak_row *row);
@@ -1025,6 +1044,8 @@ typedef struct teak_engine_statistics {
   uint64_t settled_bytes;
   // Bytes that compaction in idle time and after rollbacks has read and written.
   uint64_t idle_compaction_bytes;
+  // Blocks that the operating system was asked to read from index files before they were needed.
+  uint64_t blocks_prefetched;
 } teak_engine_statistics;
 
 // Reads the statistics.

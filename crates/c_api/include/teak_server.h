@@ -136,6 +136,11 @@ bool teak_cursor_is_unlocked(const teak_cursor *cursor);
 // Call this before the first read. Default: false.
 teak_status teak_cursor_set_retain_locks(teak_cursor *cursor, bool retain);
 
+// Makes a cursor without a lock mode read the newest committed versions and those of its
+// transaction instead of a snapshot, under every isolation level. It may return versions of
+// different times, so use it for hints only. Call it before the first read.
+teak_status teak_cursor_read_newest(teak_cursor *cursor);
+
 // Sets whether scans without locks skip large values, which are stored in blocks of their own:
 // such a value is not read, and the data of teak_row.value is NULL. This is for a caller that
 // needs only keys. teak_cursor_get() always returns values. Default: false.

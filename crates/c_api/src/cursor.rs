@@ -223,6 +223,20 @@ pub unsafe extern "C" fn teak_cursor_get(
     })
 }
 
+/// Begins to read in the background what teak_cursor_get() of this key will read from the index
+/// file. A hint: it waits for nothing, and has no effect if the index file bypasses the cache of
+/// the operating system. Several keys prefetched one after the other are read at the same time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_prefetch(
+    cursor: *mut teak_cursor,
+    key: teak_slice,
+) -> teak_status {
+    boundary!([exclusive(cursor), bytes(key)] {
+        cursor.cursor.prefetch(key);
+        Ok(())
+    })
+}
+
 /// Moves to a key relative to the given bytes. TEAK_NOT_FOUND when there is none within the bounds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_seek(

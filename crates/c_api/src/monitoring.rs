@@ -230,6 +230,8 @@ pub struct teak_engine_statistics {
     pub settled_bytes: u64,
     /// Bytes that compaction in idle time and after rollbacks has read and written.
     pub idle_compaction_bytes: u64,
+    /// Blocks that the operating system was asked to read from index files before they were needed.
+    pub blocks_prefetched: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -266,6 +268,7 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             cache_hits,
             cache_misses,
             blocks_read,
+            blocks_prefetched,
             blocks_written,
             bytes_read,
             bytes_written,

@@ -258,6 +258,39 @@ pub unsafe extern "C" fn teak_transaction_delete_all(
     })
 }
 
+/// Whether teak_transaction_delete_range() suits the table: it has no index except that of the rows,
+/// no alteration is building others, and not many ranges were deleted shortly before. false for NULL
+/// and after an error of opening its files.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_can_delete_range(table: *mut teak_table) -> bool {
+    boundary!(or false, [reference(table)] {
+        Ok(table.handle.can_delete_range()?)
+    })
+}
+
+/// As teak_transaction_delete_all(), for the rows with lower <= key < upper. A slice whose data is
+/// NULL means no limit on that side. Locks this range. TEAK_INVALID_ARGUMENT if the table has several
+/// indexes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_delete_range(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    lower: teak_slice,
+    upper: teak_slice,
+    count: *mut u64,
+) -> teak_status {
+    boundary!([owned(transaction), reference(table), optional(lower), optional(upper), out(count)] {
+        let lower = lower.unwrap_or_default();
+        let deleted = match upper {
+            // No key is before the empty key.
+            Some([]) => 0,
+            upper => transaction.delete_range(&table.handle, lower, upper.unwrap_or_default())?,
+        };
+        count.set(deleted);
+        Ok(())
+    })
+}
+
 /// Locks a key of a unique index that has no live entry, so that no other transaction inserts it
 /// before this one ends. TEAK_DUPLICATE_KEY when the key has a live entry; it is then not locked.
 #[unsafe(no_mangle)]

@@ -97,6 +97,13 @@ pub trait DiskFile: Send + Sync + Debug {
     /// `Corrupt` when the file ends before the buffer is full; `Io`.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()>;
 
+    /// Begins to read `bytes` bytes from `offset` in the background, so that a later
+    /// [`DiskFile::read_exact_at`] waits less. A hint: the default does nothing, and errors are
+    /// those of the later read.
+    fn prefetch(&self, offset: u64, bytes: u64) {
+        let _ = (offset, bytes);
+    }
+
     /// Writes all of `bytes` at `offset`, growing the file as needed. Durable
     /// after [`DiskFile::sync`].
     ///
@@ -149,6 +156,10 @@ struct TemporaryFile(Arc<dyn DiskFile>);
 impl DiskFile for TemporaryFile {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {
         self.0.read_exact_at(buffer, offset)
+    }
+
+    fn prefetch(&self, offset: u64, bytes: u64) {
+        self.0.prefetch(offset, bytes);
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> StorageResult<()> {

@@ -434,6 +434,14 @@ impl DiskFile for LimitedFile {
         self.file()?.read_exact_at(buffer, offset)
     }
 
+    fn prefetch(&self, offset: u64, bytes: u64) {
+        // A file that is closed is not opened for a hint.
+        let open = self.handle.read().file.clone();
+        if let Some(file) = open {
+            file.prefetch(offset, bytes);
+        }
+    }
+
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> StorageResult<()> {
         self.change(|file| file.write_all_at(bytes, offset))
     }

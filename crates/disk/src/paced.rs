@@ -87,6 +87,10 @@ impl DiskFile for PacedFile {
             .read(buffer.len(), || self.file.read_exact_at(buffer, offset))
     }
 
+    fn prefetch(&self, offset: u64, bytes: u64) {
+        self.file.prefetch(offset, bytes);
+    }
+
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> StorageResult<()> {
         self.pacer.note_bytes(bytes.len());
         self.file.write_all_at(bytes, offset)

@@ -121,6 +121,10 @@ impl DiskFile for RealFile {
         }
     }
 
+    fn prefetch(&self, offset: u64, bytes: u64) {
+        system::prefetch(&self.file, offset, bytes);
+    }
+
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> StorageResult<()> {
         wrap("write", &self.path, self.file.write_all_at(bytes, offset))
     }

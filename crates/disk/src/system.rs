@@ -1,5 +1,5 @@
-//! The two system calls that the standard library does not wrap: reserving
-//! space, and locking a file against other processes.
+//! The system calls that the standard library does not wrap: reserving space,
+//! reading ahead, and locking a file against other processes.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -28,6 +28,17 @@ pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
             Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL) => return Ok(()),
             _ => return Err(error),
         }
+    }
+}
+
+/// Makes the operating system read a range of a file into its cache, without waiting. Does nothing
+/// if it cannot.
+pub(crate) fn prefetch(file: &File, offset: u64, bytes: u64) {
+    let range = (libc::off_t::try_from(offset), libc::off_t::try_from(bytes));
+    if let (Ok(offset), Ok(bytes)) = range {
+        // SAFETY: the descriptor is open as long as `file` is borrowed. The call has no effect that
+        // the program can observe, so its result does not matter.
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, bytes, libc::POSIX_FADV_WILLNEED) };
     }
 }
 

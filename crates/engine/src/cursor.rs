@@ -155,6 +155,16 @@ impl Cursor {
         }
     }
 
+    /// Makes a cursor in mode [`ReadMode::Snapshot`] read the newest committed versions and the
+    /// transaction's own instead, under any isolation level, without a snapshot. It may return
+    /// versions of different times, so it is for hints only. Must be called before the first read;
+    /// other cursors ignore it.
+    pub fn read_newest(&mut self) {
+        if let Kind::Snapshot(cursor) = &mut self.kind {
+            cursor.read_newest();
+        }
+    }
+
     /// Sets whether scans of a snapshot return rows with large values without reading the values,
     /// for a caller that needs only keys. Other reads ignore it.
     pub fn skip_large_values(&mut self, skip: bool) {
@@ -178,6 +188,16 @@ impl Cursor {
             Kind::Snapshot(cursor) => cursor.get(transaction, key),
             Kind::Locking(cursor) => cursor.get(transaction, key),
         }
+    }
+
+    /// Begins to read in the background what [`Cursor::get`] of this key will read from the index
+    /// file. A hint, which waits for nothing and has no errors.
+    pub fn prefetch(&self, key: &[u8]) {
+        let index = match &self.kind {
+            Kind::Snapshot(cursor) => cursor.index(),
+            Kind::Locking(cursor) => cursor.index(),
+        };
+        index.tree.prefetch(key);
     }
 
     /// Moves to the first key within the bounds.

@@ -59,6 +59,9 @@ pub struct EngineStatistics {
     pub cache_misses: u64,
     /// Blocks read from index files. *Count.*
     pub blocks_read: u64,
+    /// Blocks that the operating system was asked to read from index files before they were needed.
+    /// *Count.*
+    pub blocks_prefetched: u64,
     /// Blocks written to index files. *Count.*
     pub blocks_written: u64,
     /// Bytes read from index files. *Count.*
@@ -425,6 +428,7 @@ impl Engine {
         let counts = self.core.files.counts.sum();
         statistics.tables = self.core.tables.lock().by_id.len() as u64;
         statistics.blocks_read = counts.blocks_read;
+        statistics.blocks_prefetched = counts.blocks_prefetched;
         statistics.blocks_written = counts.blocks_written;
         statistics.bytes_read = counts.bytes_read;
         statistics.bytes_written = counts.bytes_written;

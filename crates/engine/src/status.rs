@@ -104,9 +104,10 @@ fn flushing(out: &mut String, s: &EngineStatistics) -> fmt::Result {
     writeln!(out, "max runs of one child {}", s.child_runs_max)?;
     writeln!(
         out,
-        "blocks read {} ({}), written {} ({}), syncs {}",
+        "blocks read {} ({}), of which prefetched {}, written {} ({}), syncs {}",
         s.blocks_read,
         Bytes(s.bytes_read),
+        s.blocks_prefetched,
         s.blocks_written,
         Bytes(s.bytes_written),
         s.data_syncs

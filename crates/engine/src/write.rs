@@ -22,7 +22,7 @@
 //! The keys of non-unique indexes contain the primary key, so the lock of the row protects them.
 //! Steps 2 and 3 leave them out.
 
-mod delete_all;
+mod delete_range;
 mod plan;
 mod writer;
 

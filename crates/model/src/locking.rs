@@ -2,7 +2,7 @@
 //! insert.
 
 use crate::reads::Newest;
-use crate::store::Model;
+use crate::store::{Cleared, Model};
 use crate::types::{
     AccessOutcome, EntryKey, InsertBlocked, Key, LockMode, Scope, TableId, TransactionId, Value,
 };
@@ -145,13 +145,63 @@ impl Model {
             let transaction = self.transaction_mut(id);
             transaction.range_locks.lock(&from, None);
             if !rows.is_empty() {
-                let before = transaction.writes.len();
-                transaction.cleared.push((table, before));
+                let at = transaction.writes.len();
+                let range = None;
+                transaction.cleared.push(Cleared { table, at, range });
             }
             let deletes = live.into_iter().map(|entry| (entry, None));
             transaction.writes.extend(deletes);
         }
         (rows.len(), outcome)
+    }
+
+    /// As [`Model::delete_all`], for the rows from `start` to before `end` of a table with one index.
+    ///
+    /// # Panics
+    /// When the transaction is not open.
+    pub fn delete_rows(
+        &mut self,
+        id: TransactionId,
+        table: TableId,
+        start: &[u8],
+        end: Option<&[u8]>,
+    ) -> (usize, AccessOutcome) {
+        let range = Cleared {
+            table,
+            at: self.transaction(id).writes.len(),
+            range: Some((start.to_vec(), end.map(<[u8]>::to_vec))),
+        };
+        let written = self.transactions.values().flat_map(|open| &open.writes);
+        let keys = written.map(|(entry, _)| entry).chain(self.versions.keys());
+        let entries: BTreeSet<EntryKey> = keys
+            .filter(|entry| range.contains(entry))
+            .cloned()
+            .collect();
+        let mut live = Vec::new();
+        for entry in entries {
+            match self.lock_row(id, &entry, LockMode::Exclusive) {
+                Ok(Some(_)) => live.push(entry),
+                Ok(None) => {}
+                Err(refused) => return (live.len(), refused),
+            }
+        }
+        let from = EntryKey {
+            table,
+            index: 0,
+            key: start.to_vec(),
+        };
+        let count = live.len();
+        let transaction = self.transaction_mut(id);
+        if end.is_none_or(|end| start < end) {
+            transaction.range_locks.lock(&from, end.map(<[u8]>::to_vec));
+        }
+        if count > 0 {
+            transaction.cleared.push(range);
+        }
+        transaction
+            .writes
+            .extend(live.into_iter().map(|entry| (entry, None)));
+        (count, AccessOutcome::Done)
     }
 
     /// The keys of a table that have versions or that the transaction has written.

@@ -69,16 +69,16 @@ impl Model {
         *transaction.snapshot.get_or_insert(now.commits)
     }
 
-    /// The transaction's own last write of an entry, if there is one. The deletion of all rows of a
-    /// table deletes every entry.
+    /// The transaction's own last write of an entry, if there is one. The deletion of a range of rows
+    /// deletes every entry in it.
     fn own(&self, id: TransactionId, entry: &EntryKey) -> Option<Option<Value>> {
         let transaction = self.transaction(id);
         let mut latest = transaction.writes.iter().enumerate().rev();
         let latest = latest.find(|(_, (written, _))| written == entry);
         let mut cleared = transaction.cleared.iter().rev();
-        let cleared = cleared.find(|(table, _)| *table == entry.table);
+        let cleared = cleared.find(|cleared| cleared.contains(entry));
         match (latest, cleared) {
-            (Some((at, _)), Some((_, cleared))) if at < *cleared => Some(None),
+            (Some((at, _)), Some(cleared)) if at < cleared.at => Some(None),
             (Some((_, (_, value))), _) => Some(value.clone()),
             (None, Some(_)) => Some(None),
             (None, None) => None,

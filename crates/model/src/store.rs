@@ -2,7 +2,7 @@
 
 use crate::events::{Event, Writes};
 use crate::range_locks::RangeLocks;
-use crate::types::{EntryKey, LockMode, Moment, Scope, TableId, TransactionId, Value};
+use crate::types::{EntryKey, Key, LockMode, Moment, Scope, TableId, TransactionId, Value};
 use std::collections::BTreeMap;
 
 /// A committed version: its number in the commit order, and the value unless it
@@ -24,12 +24,36 @@ pub(crate) struct Transaction {
     pub(crate) snapshot_clock: u64,
     /// All writes that were not rolled back, in order.
     pub(crate) writes: Vec<(EntryKey, Option<Value>)>,
-    /// Tables of which all rows were deleted as a whole, with the number of writes before.
-    pub(crate) cleared: Vec<(TableId, usize)>,
+    /// Tables of which all rows, or a range of them, were deleted as a whole.
+    pub(crate) cleared: Vec<Cleared>,
     /// Explicit locks, each with the number of savepoints that were set before it.
     pub(crate) locks: BTreeMap<EntryKey, (LockMode, u64)>,
     pub(crate) savepoints: u64,
     pub(crate) range_locks: RangeLocks,
+}
+
+/// A deletion of all rows of a table or of a range of them.
+#[derive(Debug)]
+pub(crate) struct Cleared {
+    pub(crate) table: TableId,
+    /// The number of writes of the transaction before.
+    pub(crate) at: usize,
+    /// The range of keys in index 0; `None`: all entries of all indexes.
+    pub(crate) range: Option<(Key, Option<Key>)>,
+}
+
+impl Cleared {
+    pub(crate) fn contains(&self, entry: &EntryKey) -> bool {
+        let is_in_range = match &self.range {
+            None => true,
+            Some((start, end)) => {
+                entry.index == 0
+                    && entry.key >= *start
+                    && end.as_ref().is_none_or(|end| entry.key < *end)
+            }
+        };
+        entry.table == self.table && is_in_range
+    }
 }
 
 /// The store.

@@ -46,7 +46,7 @@ impl Model {
         !self.transaction(id).writes.is_empty()
     }
 
-    /// Whether the transaction has deleted all rows of a table as a whole.
+    /// Whether the transaction has deleted all rows of a table, or a range, as a whole.
     ///
     /// # Panics
     /// When the transaction is not open.
@@ -55,12 +55,12 @@ impl Model {
         !self.transaction(id).cleared.is_empty()
     }
 
-    /// Whether another transaction has deleted all rows of the table as a whole. Then locking reads
-    /// and writes of keys without a row may have to wait for it.
+    /// Whether another transaction has deleted all rows of the table, or a range, as a whole. Then
+    /// locking reads and writes of keys without a row may have to wait for it.
     #[must_use]
     pub fn is_cleared_by_another(&self, id: TransactionId, table: TableId) -> bool {
         let mut others = self.transactions.iter().filter(|(other, _)| **other != id);
-        others.any(|(_, open)| open.cleared.iter().any(|(cleared, _)| *cleared == table))
+        others.any(|(_, open)| open.cleared.iter().any(|cleared| cleared.table == table))
     }
 
     /// Sets a savepoint.
@@ -82,7 +82,9 @@ impl Model {
         let writes = &mut transaction.writes;
         assert!(savepoint.0 <= writes.len(), "the savepoint was rolled back");
         writes.truncate(savepoint.0);
-        transaction.cleared.retain(|(_, at)| *at < savepoint.0);
+        transaction
+            .cleared
+            .retain(|cleared| cleared.at < savepoint.0);
     }
 
     /// Commits. If the commit is durable, the caller then calls [`Model::acknowledge`].

@@ -108,24 +108,43 @@ impl Simulation {
         )
     }
 
-    /// Deletes all rows. A transaction that would have to wait is rolled back.
+    /// Deletes all rows, or a range of them if the table has one index. A transaction that would have
+    /// to wait is rolled back.
     pub(crate) fn delete_all(&mut self, session_index: usize, table: TableId) -> Checked {
+        let shape = self.shape(table)?;
+        let mut draw = || shape.key(shape.draw_key(&mut self.random));
+        let (start, end) = (draw(), draw());
+        let end = (!self.random.one_in(4)).then_some(end);
+        let is_range = shape.kinds.len() == 1 && self.random.one_in(2);
         let (Some(session), Some(handle)) = (
             self.sessions.get_mut(session_index),
             self.handles.get(&table),
         ) else {
             return Ok(Flow::On);
         };
-        match handle.can_delete_all(0) {
+        let is_suitable = match is_range {
+            true => handle.can_delete_range(),
+            false => handle.can_delete_all(0),
+        };
+        match is_suitable {
             Ok(true) => {}
             Ok(false) => return Ok(Flow::On),
             Err(error) => return self.fault("opening a table", &error),
         }
         let id = session.model;
         session.held.clear();
-        let expected = self.model.delete_all(id, table);
-        let found = session.transaction.delete_all(handle);
-        self.note(|| format!("  deletion of all rows of {table:?} by {id:?}: {expected:?}"));
+        let (expected, found) = if is_range {
+            let upper = end.as_deref();
+            let expected = self.model.delete_rows(id, table, &start, upper);
+            let transaction = &mut session.transaction;
+            let found = transaction.delete_range(handle, &start, upper.unwrap_or_default());
+            (expected, found)
+        } else {
+            let expected = self.model.delete_all(id, table);
+            (expected, session.transaction.delete_all(handle))
+        };
+        let range = is_range.then_some((start, end));
+        self.note(|| format!("  deletion of rows {range:?} of {table:?} by {id:?}: {expected:?}"));
         match (&found, expected) {
             (Ok(found), (rows, AccessOutcome::Done)) if *found == rows as u64 => Ok(Flow::On),
             (Err(EngineError::Wait(_)), (_, AccessOutcome::MustWait)) => {
@@ -137,11 +156,11 @@ impl Simulation {
                 Ok(Flow::On)
             }
             (Ok(_) | Err(EngineError::Wait(_)), _) => {
-                let text = format!("deletion of all rows: {found:?}, expected {expected:?}");
+                let text = format!("deletion of rows: {found:?}, expected {expected:?}");
                 Err(Bug(text))
             }
             (Err(error), _) => {
-                let flow = self.fault("deleting all rows", error)?;
+                let flow = self.fault("deleting rows", error)?;
                 self.roll_back(session_index);
                 Ok(flow)
             }

@@ -156,6 +156,27 @@ impl Tree {
     }
 }
 
+impl Tree {
+    /// Begins to read in the background the blocks that a lookup of the key will read from the
+    /// file, as far as filters and index blocks in memory tell. Waits for nothing. A hint: the
+    /// lookup may need other blocks, or none.
+    pub fn prefetch(&self, key: &[u8]) {
+        let version = self.load_version();
+        let key = LookupKey::new(key);
+        let source = BlockSource::Memory;
+        let prefetch = |run: &RunRef| {
+            let run_has_key = run.may_contain(key.bytes()) && run.handle.run.prefetch(&key);
+            Ok(Some(if run_has_key {
+                Visit::Stop
+            } else {
+                Visit::Continue
+            }))
+        };
+        // Without I/O there are no errors; and without the node that is missing, no hint.
+        let _ = for_runs_on_path(&self.nodes, &version, &key, source, prefetch);
+    }
+}
+
 /// Returns `false` if the visit has ended at a block that is not in memory.
 fn visit_version(
     nodes: &NodeReader,
@@ -196,10 +217,25 @@ fn visit_runs(
     hides: &dyn Fn(WriteId, WriteId) -> bool,
     visitor: Visitor<'_>,
 ) -> StorageResult<bool> {
+    let key = LookupKey::new(key);
+    for_runs_on_path(nodes, version, &key, source, |run| {
+        visit_run(run, &key, source, hides, visitor)
+    })
+}
+
+/// Calls `visit` for the runs on the path to a key, newest first. Returns `false` if the visit has
+/// ended at a block that is not in memory.
+#[inline]
+fn for_runs_on_path(
+    nodes: &NodeReader,
+    version: &TreeVersion,
+    key: &LookupKey<'_>,
+    source: BlockSource,
+    mut visit: impl FnMut(&RunRef) -> StorageResult<Option<Visit>>,
+) -> StorageResult<bool> {
     if version.root.summary.runs == 0 {
         return Ok(true);
     }
-    let key = LookupKey::new(key);
     let mut node: &Node = &version.root;
     let mut loaded: LoadedNode;
     loop {
@@ -207,7 +243,7 @@ fn visit_runs(
             return Ok(true);
         };
         for run in &child.runs {
-            match visit_run(run, &key, source, hides, visitor)? {
+            match visit(run)? {
                 Some(Visit::Continue) => {}
                 Some(Visit::Stop) => return Ok(true),
                 None => return Ok(false),

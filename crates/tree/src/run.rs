@@ -216,6 +216,42 @@ impl Run {
         Ok(Some(Visit::Continue))
     }
 
+    /// Begins to read in the background the block that a lookup of the key reads first from the
+    /// file, if there is one. Returns whether the run probably has the key, by its filter.
+    pub(crate) fn prefetch(&self, key: &LookupKey<'_>) -> bool {
+        let RunDescription {
+            first_key,
+            last_key,
+            index,
+            filter_keys,
+            ..
+        } = &self.description;
+        let is_outside =
+            key_order(key.bytes(), first_key).is_lt() || key_order(last_key, key.bytes()).is_lt();
+        if is_outside || index.is_empty() {
+            return false;
+        }
+        let number = index.block_of(key.bytes());
+        let peek = |offset: u64| self.cache.peek(self.file.file_id(), offset);
+        let Some(address) = index.address(number) else {
+            return false;
+        };
+        let Some(Cached::Index(block)) = peek(address.offset) else {
+            self.file.prefetch(address);
+            return false;
+        };
+        if block.has_filter() && !block.may_contain(key.hash_for(*filter_keys)) {
+            return false;
+        }
+        let page = block.pages().get(block.page_of(key.bytes()));
+        if let Some(page) = page
+            && peek(page.address.offset).is_none()
+        {
+            self.file.prefetch(page.address);
+        }
+        block.has_filter()
+    }
+
     /// Where the run would have the keys that start with the prefix.
     pub(crate) fn prefix_place(&self, prefix: &KeyPrefix) -> PrefixPlace {
         let RunDescription {

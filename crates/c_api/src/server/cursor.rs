@@ -45,6 +45,17 @@ pub unsafe extern "C" fn teak_cursor_set_retain_locks(
     })
 }
 
+/// Makes a cursor without a lock mode read the newest committed versions and those of its
+/// transaction instead of a snapshot, under every isolation level. It may return versions of
+/// different times, so use it for hints only. Call it before the first read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_read_newest(cursor: *mut teak_cursor) -> teak_status {
+    boundary!([exclusive(cursor)] {
+        cursor.cursor.read_newest();
+        Ok(())
+    })
+}
+
 /// Sets whether scans without locks skip large values, which are stored in blocks of their own:
 /// such a value is not read, and the data of teak_row.value is NULL. This is for a caller that
 /// needs only keys. teak_cursor_get() always returns values. Default: false.

@@ -16,6 +16,7 @@ use super::bounds::Motion;
 use super::gap_locks::{LockedInterval, Move, lock_absent_key};
 use super::policy::{LockPolicy, RowRetention};
 use super::position::{Found, IndexPosition, Row};
+use crate::core::index::Index;
 use crate::error::EngineResult;
 use crate::newest_version::{LockedRead, LockingRead};
 use crate::transaction::{EngineTransaction, Isolation};
@@ -65,6 +66,10 @@ impl LockingCursor {
 
     pub(super) fn set_prefix(&mut self, prefix: &[u8]) {
         self.position.set_prefix(prefix);
+    }
+
+    pub(super) fn index(&self) -> &Index {
+        &self.position.index
     }
 
     pub(super) fn policy(&self) -> LockPolicy {

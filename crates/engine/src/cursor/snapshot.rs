@@ -2,6 +2,7 @@
 
 use super::bounds::Motion;
 use super::position::{Found, IndexPosition, Row, no_tree};
+use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
 use crate::transaction::EngineTransaction;
 use std::sync::atomic::Ordering;
@@ -9,11 +10,24 @@ use teak_transactions::ViewKind;
 
 pub(super) struct SnapshotCursor {
     position: IndexPosition,
+    /// Whether the cursor reads the newest committed versions, not those of the snapshot.
+    reads_newest: bool,
 }
 
 impl SnapshotCursor {
     pub(super) fn new(position: IndexPosition) -> Self {
-        Self { position }
+        Self {
+            position,
+            reads_newest: false,
+        }
+    }
+
+    pub(super) fn index(&self) -> &Index {
+        &self.position.index
+    }
+
+    pub(super) fn read_newest(&mut self) {
+        self.reads_newest = true;
     }
 
     pub(super) fn set_bounds(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
@@ -112,7 +126,11 @@ impl SnapshotCursor {
     fn ensure_view(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
         let position = &mut self.position;
         if position.view.is_none() {
-            position.set_view(transaction.view()?, transaction.serial);
+            let view = match self.reads_newest {
+                true => transaction.newest_view()?,
+                false => transaction.view()?,
+            };
+            position.set_view(view, transaction.serial);
         }
         if let Some(view) = &position.view
             && let ViewKind::Snapshot(snapshot) = view.kind()

@@ -1,4 +1,4 @@
-//! Deleting all rows of a table as a whole.
+//! Deleting all rows of a table, or a range of them, as a whole.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,10 @@ use common::*;
 use std::sync::Arc;
 use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
-use teak_engine::{Engine, EngineError, Isolation, ReadMode, TableHandle, WaitError};
+use teak_engine::{
+    Codec, Engine, EngineError, EngineResult, EngineTransaction, FilterKeys, IndexDefinition,
+    IndexNumber, Isolation, ReadMode, RowEntry, TableDefinition, TableHandle, WaitError,
+};
 use teak_testing::FaultDisk;
 
 fn fill(engine: &Engine, table: &TableHandle, first: u64, count: u64) {
@@ -224,4 +227,103 @@ fn merges_free_the_space_of_the_rows() {
     let after = engine.statistics().live_bytes;
     assert!(after < before / 20, "{before} {after}");
     assert!(rows(&engine, &table).is_empty());
+}
+
+/// A table without secondary indexes, with the rows 000000 to 000299.
+fn of_rows_only() -> (Engine, TableHandle) {
+    let (engine, _) = fresh();
+    let definition = TableDefinition {
+        name: "./db/rows".into(),
+        indexes: vec![IndexDefinition {
+            label: "PRIMARY".into(),
+            codec: Codec::Lz4,
+            page_bytes: 0,
+            filter_keys: FilterKeys::Whole,
+            value_fixed_bytes: 0,
+        }],
+        metadata: Vec::new(),
+    };
+    engine.create_table(&definition).unwrap();
+    let table = engine.open_table("./db/rows").unwrap();
+    commit(&engine, |t| {
+        for n in 0..300 {
+            put(t, &table, &format!("{n:06}")).unwrap();
+        }
+    });
+    (engine, table)
+}
+
+fn put(transaction: &mut EngineTransaction, table: &TableHandle, key: &str) -> EngineResult<()> {
+    let entry = RowEntry {
+        index: IndexNumber::ROWS,
+        unique: true,
+        key: key.as_bytes(),
+        value: b"value",
+    };
+    transaction.insert(table, &[entry])
+}
+
+fn keys(engine: &Engine, table: &TableHandle) -> Vec<String> {
+    let mut transaction = begin(engine);
+    let found = try_scan(&mut transaction, table, 0, ReadMode::Snapshot).unwrap();
+    found.into_iter().map(|(key, _)| key).collect()
+}
+
+#[test]
+fn a_range_of_rows_is_deleted_in_a_table_with_one_index() {
+    let (engine, table) = of_rows_only();
+    assert!(table.can_delete_range().unwrap());
+    engine.checkpoint().unwrap();
+    commit(&engine, |t| {
+        assert_eq!(t.delete_range(&table, b"000010", b"000020").unwrap(), 10);
+        assert_eq!(t.delete_range(&table, b"000010", b"000021").unwrap(), 1);
+        assert_eq!(t.delete_range(&table, b"000030", b"000030").unwrap(), 0);
+        assert_eq!(t.delete_range(&table, b"000040", b"000030").unwrap(), 0);
+        assert_eq!(t.delete_range(&table, b"", b"000005").unwrap(), 5);
+        assert_eq!(t.delete_range(&table, b"000290", b"").unwrap(), 10);
+        put(t, &table, "000012").unwrap();
+    });
+    let mut expected: Vec<String> = (5..290).map(|n| format!("{n:06}")).collect();
+    expected.retain(|key| !("000010".."000021").contains(&key.as_str()) || key == "000012");
+    assert_eq!(keys(&engine, &table), expected);
+    engine.checkpoint().unwrap();
+    engine.run_background_until_idle().unwrap();
+    assert_eq!(keys(&engine, &table), expected);
+    let mut transaction = begin(&engine);
+    assert_eq!(
+        transaction.delete_range(&table, b"000100", b"").unwrap(),
+        190
+    );
+    transaction.rollback();
+    assert_eq!(keys(&engine, &table), expected);
+}
+
+#[test]
+fn only_the_range_is_locked() {
+    let (engine, table) = of_rows_only();
+    let mut transaction = engine.begin(Isolation::ReadCommitted);
+    let deleted = transaction.delete_range(&table, b"000100", b"000200");
+    assert_eq!(deleted.unwrap(), 100);
+    let mut writer = engine.begin(Isolation::ReadCommitted);
+    for key in ["000100", "000150x", "000199x"] {
+        assert!(is_timeout(put(&mut writer, &table, key)), "{key}");
+    }
+    for key in ["000099x", "000200x", "000301", ""] {
+        put(&mut writer, &table, key).unwrap();
+    }
+    assert!(is_timeout(
+        writer.delete_range(&table, b"000050", b"000101")
+    ));
+    writer.rollback();
+    transaction.rollback();
+}
+
+#[test]
+fn a_table_with_several_indexes_has_no_range_deletions() {
+    let (engine, table) = fresh();
+    fill(&engine, &table, 0, 50);
+    assert!(!table.can_delete_range().unwrap());
+    let mut transaction = begin(&engine);
+    let refused = transaction.delete_range(&table, b"000001", b"000002");
+    assert!(matches!(refused, Err(EngineError::InvalidArgument(_))));
 }

@@ -1,9 +1,10 @@
-//! Deleting all rows of a table with one range tombstone for each index.
+//! Deleting all rows of a table with one range tombstone for each index, or a range of the rows of a
+//! table that has no other index than that of the rows.
 //!
 //! 1. A locking scan of the rows' index locks each row, and the gaps between them under any
 //!    isolation level, and counts the rows. So it waits for the writes of other transactions, and
-//!    afterwards no other transaction can insert or change a row of the table.
-//! 2. Every index gets a range tombstone for all keys, of the same write. The entries of secondary
+//!    afterwards no other transaction can insert or change a row of the range.
+//! 2. Every index gets a range tombstone for the range, of the same write. The entries of secondary
 //!    indexes belong to locked rows, so they need no locks.
 //!
 //! Then the rows need no record in the log and no entries in memtables. Merges drop them.
@@ -12,7 +13,7 @@ use super::EngineTransaction;
 use super::plan::RowPlan;
 use crate::core::index::Index;
 use crate::cursor::ReadMode;
-use crate::error::EngineResult;
+use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
 use crate::maintenance::log_space::reserve_write;
 use crate::table_handle::TableHandle;
@@ -26,31 +27,62 @@ use teak_write_ahead_log::{LogReservation, Record};
 /// by one: readers of the memtable check all of its tombstones for each key.
 const TOMBSTONES_MAX: usize = 8;
 
-fn record_of(index: &Index, write_id: WriteId) -> Record<'static> {
-    Record::DeleteRange {
-        file: index.entry.file,
-        write_id,
+/// The keys from `start` to `end`, exclusive; with an empty `end`, all keys from `start`.
+#[derive(Clone, Copy)]
+struct Range<'a> {
+    start: &'a [u8],
+    end: &'a [u8],
+}
+
+impl Range<'_> {
+    const ALL: Range<'static> = Range {
         start: &[],
         end: &[],
+    };
+
+    fn upper(&self) -> Option<&[u8]> {
+        (!self.end.is_empty()).then_some(self.end)
+    }
+
+    fn record(&self, index: &Index, write_id: WriteId) -> Record<'_> {
+        Record::DeleteRange {
+            file: index.entry.file,
+            write_id,
+            start: self.start,
+            end: self.end,
+        }
     }
 }
 
 impl TableHandle {
     /// Whether [`EngineTransaction::delete_all`] suits the table: it has at least about `rows_min`
-    /// rows, no indexes that an alteration is building, and was not emptied like this many times
-    /// shortly before.
+    /// rows, and [`TableHandle::can_delete_range`] does not speak against it.
     ///
     /// # Errors
     /// Errors of opening the table's files.
     pub fn can_delete_all(&self, rows_min: u64) -> EngineResult<bool> {
         let indexes = self.indexes()?;
-        let is_building = self.table.building.load(Ordering::Acquire) > 0;
         let has_rows = indexes
             .first()
             .is_some_and(|rows| rows.tree.entries() >= rows_min);
+        Ok(has_rows && self.takes_tombstones()?)
+    }
+
+    /// Whether [`EngineTransaction::delete_range`] suits the table: it has one index, no
+    /// alteration is building others, and not many ranges were deleted shortly before.
+    ///
+    /// # Errors
+    /// Errors of opening the table's files.
+    pub fn can_delete_range(&self) -> EngineResult<bool> {
+        Ok(self.indexes()?.len() == 1 && self.takes_tombstones()?)
+    }
+
+    fn takes_tombstones(&self) -> EngineResult<bool> {
+        let indexes = self.indexes()?;
+        let is_building = self.table.building.load(Ordering::Acquire) > 0;
         let has_few_tombstones =
             |index: &Arc<Index>| index.tree.active_tombstones() < TOMBSTONES_MAX;
-        Ok(!is_building && has_rows && indexes.iter().all(has_few_tombstones))
+        Ok(!is_building && indexes.iter().all(has_few_tombstones))
     }
 }
 
@@ -62,17 +94,44 @@ impl EngineTransaction {
     /// As [`EngineTransaction::delete`], but not `NotFound`. Some indexes may then have lost their
     /// entries: the caller must roll back to a savepoint.
     pub fn delete_all(&mut self, table: &TableHandle) -> EngineResult<u64> {
-        let count = self.lock_all(table)?;
+        self.delete_rows(table, Range::ALL)
+    }
+
+    /// Deletes the rows with keys from `start` to `end`, exclusive; with an empty `end`, all rows from
+    /// `start`. Returns their number. Locks the range against writes of other transactions until the
+    /// transaction ends.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the table has several indexes; those of [`EngineTransaction::delete_all`].
+    pub fn delete_range(
+        &mut self,
+        table: &TableHandle,
+        start: &[u8],
+        end: &[u8],
+    ) -> EngineResult<u64> {
+        if table.indexes()?.len() != 1 {
+            let reason = "ranges can be deleted in tables with one index only";
+            return Err(EngineError::InvalidArgument(reason.into()));
+        }
+        if !end.is_empty() && start >= end {
+            return Ok(0);
+        }
+        self.delete_rows(table, Range { start, end })
+    }
+
+    fn delete_rows(&mut self, table: &TableHandle, range: Range<'_>) -> EngineResult<u64> {
+        let count = self.lock_rows(table, range)?;
         if count > 0 {
-            self.delete_ranges(table)?;
+            self.write_tombstones(table, range)?;
             self.rows.deleted += count;
         }
         Ok(count)
     }
 
-    /// Locks all rows and the gaps between them. Returns the number of rows.
-    fn lock_all(&mut self, table: &TableHandle) -> EngineResult<u64> {
+    /// Locks the rows of a range and the gaps between them. Returns the number of rows.
+    fn lock_rows(&mut self, table: &TableHandle, range: Range<'_>) -> EngineResult<u64> {
         let mut cursor = self.cursor(table, IndexNumber::ROWS, ReadMode::Exclusive)?;
+        cursor.set_bounds(Some(range.start), range.upper());
         cursor.lock_gaps();
         let mut count = 0;
         let mut is_on_row = cursor.first(self)?.is_some();
@@ -83,7 +142,7 @@ impl EngineTransaction {
         Ok(count)
     }
 
-    fn delete_ranges(&mut self, table: &TableHandle) -> EngineResult<()> {
+    fn write_tombstones(&mut self, table: &TableHandle, range: Range<'_>) -> EngineResult<()> {
         self.check_interrupt()?;
         self.check_open()?;
         self.admit_to(table)?;
@@ -98,7 +157,7 @@ impl EngineTransaction {
         let mut spaces: Vec<Option<LogReservation<'_>>> = Vec::new();
         for index in indexes.iter() {
             // The size of the reserved space does not depend on the write id.
-            let record = record_of(index, WriteId::SETTLED);
+            let record = range.record(index, WriteId::SETTLED);
             let handle = context.transaction.handle();
             spaces.push(reserve_write(core, handle, is_logged, &record)?);
         }
@@ -113,12 +172,10 @@ impl EngineTransaction {
             // There is no guard for an index whose building was ended.
             let Some(guard) = guard else { continue };
             if let Some(space) = space {
-                let lsn = core
-                    .log
-                    .append_reserved(space, &record_of(index, write_id))?;
-                guard.set_lsn(lsn);
+                let record = range.record(index, write_id);
+                guard.set_lsn(core.log.append_reserved(space, &record)?);
             }
-            guard.delete_range(write_id, &[], &[]);
+            guard.delete_range(write_id, range.start, range.end);
         }
         context.transaction.handle().note_row_written();
         context.transaction.note_locked_rows_written();

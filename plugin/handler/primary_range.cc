@@ -128,9 +128,10 @@ bool store_exactly(Item *constant, Field *field) {
   }
 }
 
-/* A bound of `parts` columns in the record. */
+/* Encodes a bound of the first `parts` columns, as they are in the record. */
 bool encode(const KeyCodec &codec, TABLE *table, KEY *key, uint parts, ha_rkey_function flag, RangeEnd end,
-            uchar *image, ByteBuffer *bytes, teak_slice *bound) {
+            ByteBuffer *bytes, teak_slice *bound) {
+  uchar image[MAX_KEY_LENGTH];
   key_copy(image, table->record[0], key, key->key_length);
   key_range range;
   range.key = image;
@@ -160,32 +161,25 @@ bool PrimaryRange::set(const Share &share, TABLE *table, const Item *condition) 
   for (uint part = parts + 1; part < all; part++)
     if (comparisons.column(part).equal != nullptr || comparisons.column(part).is_bounded()) return false;
 
-  const KeyCodec &codec = share.codec(number);
-  uchar image[MAX_KEY_LENGTH];
   const Column none;
   const Column &bounded = parts < all ? comparisons.column(parts) : none;
   if (bounded.is_bounded() && (key.key_part[parts].key_part_flag & HA_REVERSE_SORT)) return false;
-  lower_ = upper_ = UNBOUNDED;
-  if (bounded.low != nullptr) {
-    const ha_rkey_function flag = bounded.low_is_strict ? HA_READ_AFTER_KEY : HA_READ_KEY_OR_NEXT;
-    if (!store_exactly(bounded.low, key.key_part[parts].field) ||
-        !encode(codec, table, &key, parts + 1, flag, RangeEnd::Lower, image, &lower_bytes_, &lower_))
-      return false;
-    // No key is after the maximum.
-    if (lower_.data == nullptr) return false;
-  } else if (parts != 0 &&
-             !encode(codec, table, &key, parts, HA_READ_KEY_OR_NEXT, RangeEnd::Lower, image, &lower_bytes_, &lower_)) {
+  // With a constant, a bound of the columns with one value and of the next one; without, of the columns with one value.
+  auto set_bound = [&](Item *constant, ha_rkey_function flag, RangeEnd end, ByteBuffer *bytes, teak_slice *bound) {
+    *bound = UNBOUNDED;
+    if (constant == nullptr)
+      return parts == 0 || encode(share.codec(number), table, &key, parts,
+                                  end == RangeEnd::Lower ? HA_READ_KEY_OR_NEXT : HA_READ_AFTER_KEY, end, bytes, bound);
+    return store_exactly(constant, key.key_part[parts].field) &&
+           encode(share.codec(number), table, &key, parts + 1, flag, end, bytes, bound);
+  };
+  if (!set_bound(bounded.low, bounded.low_is_strict ? HA_READ_AFTER_KEY : HA_READ_KEY_OR_NEXT, RangeEnd::Lower,
+                 &lower_bytes_, &lower_) ||
+      !set_bound(bounded.high, bounded.high_is_strict ? HA_READ_BEFORE_KEY : HA_READ_AFTER_KEY, RangeEnd::Upper,
+                 &upper_bytes_, &upper_))
     return false;
-  }
-  if (bounded.high != nullptr) {
-    const ha_rkey_function flag = bounded.high_is_strict ? HA_READ_BEFORE_KEY : HA_READ_AFTER_KEY;
-    if (!store_exactly(bounded.high, key.key_part[parts].field) ||
-        !encode(codec, table, &key, parts + 1, flag, RangeEnd::Upper, image, &upper_bytes_, &upper_))
-      return false;
-  } else if (parts != 0 &&
-             !encode(codec, table, &key, parts, HA_READ_AFTER_KEY, RangeEnd::Upper, image, &upper_bytes_, &upper_)) {
-    return false;
-  }
+  // No key is after the maximum.
+  if (bounded.low != nullptr && lower_.data == nullptr) return false;
   is_set_ = parts != 0 || bounded.is_bounded();
   return is_set_;
 }

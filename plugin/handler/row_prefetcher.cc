@@ -41,10 +41,10 @@ void RowPrefetcher::forget_lookups() {
   next_key_ = 0;
 }
 
-void RowPrefetcher::bind_rows() {
+void RowPrefetcher::bind(Cursor *cursor, uint32_t index) {
   Cursor::Options options;
   options.reads_newest = true;
-  rows_.bind(open_.session(), open_.share()->table(), 0, TEAK_LOCK_NONE, options);
+  cursor->bind(open_.session(), open_.share()->table(), index, TEAK_LOCK_NONE, options);
 }
 
 void RowPrefetcher::prefetch_entries(const Cursor &scan, const teak_row &entry, bool forward, unsigned rows) {
@@ -55,11 +55,9 @@ void RowPrefetcher::prefetch_entries(const Cursor &scan, const teak_row &entry, 
   if (is_ahead_) {
     status = forward ? entries_.next(&ahead) : entries_.previous(&ahead);
   } else {
-    Cursor::Options options;
-    options.reads_newest = true;
-    entries_.bind(open_.session(), share.table(), share.index_of(key_), TEAK_LOCK_NONE, options);
+    bind(&entries_, share.index_of(key_));
     if (entries_.copy_bounds(scan) != TEAK_OK) return;
-    bind_rows();
+    bind(&rows_, 0);
     status = entries_.seek(entry.key, forward ? TEAK_SEEK_AFTER_PREFIX : TEAK_SEEK_BEFORE, &ahead);
   }
   unsigned done = 0;
@@ -95,7 +93,7 @@ void RowPrefetcher::begin_lookups(uint key, const RANGE_SEQ_IF &ranges, void *pa
     memcpy(keys_.data() + at, &length, sizeof length);
   }
   restart();
-  bind_rows();
+  bind(&rows_, 0);
 }
 
 void RowPrefetcher::prefetch_keys(unsigned rows) {

@@ -54,7 +54,7 @@ class RowPrefetcher {
  private:
   void prefetch_entries(const Cursor &scan, const teak_row &entry, bool forward, unsigned rows);
   void prefetch_keys(unsigned rows);
-  void bind_rows();
+  void bind(Cursor *cursor, uint32_t index);
   void forget_lookups();
 
   OpenTable &open_;

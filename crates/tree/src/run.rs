@@ -143,9 +143,7 @@ impl Run {
         key: &LookupKey<'_>,
         visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
     ) -> StorageResult<Option<Visit>> {
-        let inside = key_order(&self.description.first_key, key.bytes()).is_le()
-            && key_order(key.bytes(), &self.description.last_key).is_le();
-        if inside {
+        if self.spans(key.bytes()) {
             let visited = self.visit_points(source, key, visitor)?;
             if visited != Some(Visit::Continue) {
                 return Ok(visited);
@@ -163,6 +161,13 @@ impl Run {
             }
         }
         Ok(Some(Visit::Continue))
+    }
+
+    /// Whether a key is between the first and the last key of the run.
+    #[inline]
+    fn spans(&self, key: &[u8]) -> bool {
+        key_order(&self.description.first_key, key).is_le()
+            && key_order(key, &self.description.last_key).is_le()
     }
 
     fn visit_points(
@@ -219,16 +224,8 @@ impl Run {
     /// Begins to read in the background the block that a lookup of the key reads first from the
     /// file, if there is one. Returns whether the run probably has the key, by its filter.
     pub(crate) fn prefetch(&self, key: &LookupKey<'_>) -> bool {
-        let RunDescription {
-            first_key,
-            last_key,
-            index,
-            filter_keys,
-            ..
-        } = &self.description;
-        let is_outside =
-            key_order(key.bytes(), first_key).is_lt() || key_order(last_key, key.bytes()).is_lt();
-        if is_outside || index.is_empty() {
+        let index = &self.description.index;
+        if !self.spans(key.bytes()) || index.is_empty() {
             return false;
         }
         let number = index.block_of(key.bytes());
@@ -240,7 +237,7 @@ impl Run {
             self.file.prefetch(address);
             return false;
         };
-        if block.has_filter() && !block.may_contain(key.hash_for(*filter_keys)) {
+        if block.has_filter() && !block.may_contain(key.hash_for(self.description.filter_keys)) {
             return false;
         }
         let page = block.pages().get(block.page_of(key.bytes()));

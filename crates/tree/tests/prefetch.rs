@@ -1,28 +1,24 @@
 //! Prefetching begins to read the blocks that a lookup then reads, and no others.
 
 // A test fails by a panic.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation
+)]
 
 mod common;
 
 use common::committed::{flush, newest};
+use common::text_rows::{key, put};
 use common::{Subject, options_of_large_leaves};
 use std::sync::Arc;
-use teak_base::{Lsn, Operation, WriteId};
+use teak_base::Lsn;
 use teak_disk::MemoryDisk;
 use teak_tree::{PageCounts, Visit};
 
 const ROWS: u64 = 20_000;
-
-fn key(row: u64) -> Vec<u8> {
-    format!("{row:024}").into_bytes()
-}
-
-fn put(subject: &Subject, id: u64, row: u64) {
-    let guard = subject.tree.write_guard();
-    let value = format!("value {id} of row {row}, which has some more text");
-    guard.insert(WriteId(id), Operation::Put, &key(row), value.as_bytes());
-}
 
 /// Every row is in a leaf, and each fiftieth row in a batch above the leaves, too. The cache is empty.
 fn subject() -> Subject {

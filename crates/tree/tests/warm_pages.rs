@@ -11,24 +11,15 @@
 mod common;
 
 use common::committed::{flush, newest};
+use common::text_rows::{key, put};
 use common::{Subject, options_of_large_leaves};
 use std::ops::Range;
 use std::sync::Arc;
-use teak_base::{Lsn, Operation, WriteId};
+use teak_base::Lsn;
 use teak_disk::MemoryDisk;
 use teak_tree::Visit;
 
 const ROWS: u64 = 40_000;
-
-fn key(row: u64) -> Vec<u8> {
-    format!("{row:024}").into_bytes()
-}
-
-fn put(subject: &Subject, id: u64, row: u64) {
-    let guard = subject.tree.write_guard();
-    let value = format!("value {id} of row {row}, which has some more text");
-    guard.insert(WriteId(id), Operation::Put, &key(row), value.as_bytes());
-}
 
 fn read(subject: &Subject, rows: Range<u64>) {
     for row in rows {

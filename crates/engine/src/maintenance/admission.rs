@@ -184,7 +184,7 @@ impl Bounded for MemtableBound<'_> {
         let budget = &self.context.budget;
         let quota = budget.live_quota(used.retired);
         let share = budget.live_share(used.retired);
-        if used.live() >= share || used.total() >= self.context.budget.memtable_bytes_max() {
+        if used.live() >= share || used.total() >= budget.memtable_bytes_max() {
             return 1.0;
         }
         let own = self.own_bytes();

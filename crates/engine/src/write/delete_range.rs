@@ -56,7 +56,7 @@ impl Range<'_> {
 
 impl TableHandle {
     /// Whether [`EngineTransaction::delete_all`] suits the table: it has at least about `rows_min`
-    /// rows, and [`TableHandle::can_delete_range`] does not speak against it.
+    /// rows, no alteration is building indexes of it, and not many ranges were deleted shortly before.
     ///
     /// # Errors
     /// Errors of opening the table's files.

@@ -9,6 +9,7 @@
 pub mod amplification;
 pub mod committed;
 pub mod settled;
+pub mod text_rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

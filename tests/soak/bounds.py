@@ -75,14 +75,14 @@ def bounds(options, own_memory):
 
 
 class Watch:
-    """Checks each sample, and stores for each bound the sample that came closest to it."""
+    """Checks each sample, and stores for each bound the sample that came closest to it. Adds what crosses a bound to `faults`."""
 
-    def __init__(self, bounds_of_run, report_only=()):
+    def __init__(self, bounds_of_run, report_only=(), faults=None):
         self.bounds = bounds_of_run
         self.report_only = set(report_only)
         self.above = {}
         self.worst = {}
-        self.faults = []
+        self.faults = [] if faults is None else faults
 
     def check(self, sample):
         above = {}

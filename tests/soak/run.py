@@ -45,6 +45,7 @@ class Soak:
         self.context = multiprocessing.get_context("fork")
         self.queue = self.context.Queue()
         self.faults, self.kills, self.samples, self.statements = [], 0, 0, 0
+        self.faults_shown = 0
         self.all = Histogram()
         self.disk, self.sampled = None, 0.0
 
@@ -143,7 +144,7 @@ class Soak:
     def run(self):
         own = self.own_memory()
         print(f"-- the server alone: {own >> 20} MiB", flush=True)
-        watch = Watch(bounds(self.options, own), self.options.report_only)
+        watch = Watch(bounds(self.options, own), self.options.report_only, self.faults)
         self.server.start_empty(self.directory)
         self.create("TEAK")
         Bank().create(self.server)
@@ -170,6 +171,7 @@ class Soak:
                     found = self.sample(round(time.monotonic() - began))
                     table.writerow([*(round(found[name], 3) for name in MEASURES), *(found["status"][name] for name in VARIABLES), self.kills])
                     watch.check(found)
+                    self.show_faults()
                     if found["second"] % 60 == 0:
                         self.show(found)
         finally:
@@ -177,7 +179,6 @@ class Soak:
         self.messages()
         if self.server.pid():
             self.check_tables()
-        self.faults += watch.faults
         self.faults += [f"{bound.name}: nothing was measured" for bound in watch.bounds if bound.name not in watch.worst]
         return watch
 
@@ -202,9 +203,18 @@ class Soak:
             self.faults += Bank().verify(connection, "at the end")[1]
             connection.run(f"USE {sessions.DATABASE}")
             for table in [*sessions.TABLES, "bank.account", "bank.counter", "bank.moved"]:
+                began = time.monotonic()
                 for row in connection.run(f"CHECK TABLE {table} EXTENDED"):
                     if row[2].lower() != b"status" or row[3] != b"OK":
                         self.faults.append(f"CHECK TABLE {table}: {row[3].decode()}")
+                rows = connection.value(f"SELECT COUNT(*) FROM {table}")
+                print(f"-- CHECK TABLE {table} EXTENDED: {rows} rows, {time.monotonic() - began:.1f} s", flush=True)
+
+    def show_faults(self):
+        """Prints the faults that were found since the last call, because the run may have hours left."""
+        for fault in self.faults[self.faults_shown:]:
+            print(f"-- fault: {fault}", flush=True)
+        self.faults_shown = len(self.faults)
 
     def show(self, found):
         status = found["status"]

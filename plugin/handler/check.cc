@@ -8,8 +8,10 @@
 
 #include "handler/check.h"
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/errors.h"
@@ -26,11 +28,39 @@ void report(THD *thd, const char *sentence) {
 
 bool is_killed(void *thd) { return thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED; }
 
-/* Checks that every row has its entry in every key, and that the number of entries of every key is the number of rows.
-   If both are true, every entry has its row. */
+/* A set of entries, in any order: their number, and two sums of hashes. */
+class EntrySet {
+ public:
+  void add(teak_slice key, teak_slice value) {
+    const uint64_t hash = mix(hash_of(key) + 0x9e3779b97f4a7c15 * hash_of(value));
+    count_++;
+    sum_ += hash;
+    other_sum_ += mix(hash + 0x632be59bd9b4e019);
+  }
+  uint64_t count() const { return count_; }
+  bool operator==(const EntrySet &other) const {
+    return count_ == other.count_ && sum_ == other.sum_ && other_sum_ == other.other_sum_;
+  }
+
+ private:
+  static uint64_t hash_of(teak_slice bytes) {
+    return std::hash<std::string_view>()({reinterpret_cast<const char *>(bytes.data), bytes.len});
+  }
+  static uint64_t mix(uint64_t n) {
+    n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9;
+    n = (n ^ (n >> 27)) * 0x94d049bb133111eb;
+    return n ^ (n >> 31);
+  }
+
+  uint64_t count_ = 0, sum_ = 0, other_sum_ = 0;
+};
+
+/* Checks that every key has exactly the entries of the rows. A scan of the rows and one of each key compare the sets of
+   entries. If a set differs, every row is looked up in every key, to report which entries are wrong. */
 class KeyCheck {
  public:
-  KeyCheck(OpenTable &open, THD *thd) : open_(open), thd_(thd), cursors_(open.share()->indexes()) {
+  KeyCheck(OpenTable &open, THD *thd)
+      : open_(open), thd_(thd), cursors_(open.share()->indexes()), expected_(cursors_.size()) {
     keys_.reserve_indexes(cursors_.size());
   }
 
@@ -39,16 +69,27 @@ class KeyCheck {
       cursors_[index] = std::make_unique<Cursor>();
       cursors_[index]->bind(open_.session(), open_.share()->table(), index, TEAK_LOCK_NONE, Cursor::Options());
     }
-    int result = check_rows();
-    for (uint32_t index = 1; result == HA_ADMIN_OK && index < cursors_.size(); index++) result = count_entries(index);
-    return result;
+    if (cursors_.size() == 1) return check_rows([](bool *) { return 0; });
+    int result = check_rows([this](bool *) { return add_row(); });
+    uint32_t wrong = 0;
+    for (uint32_t index = 1; result == HA_ADMIN_OK && wrong == 0 && index < cursors_.size(); index++) {
+      EntrySet found;
+      result = scan_entries(index, &found);
+      if (!(found == expected_[index])) wrong = index;
+    }
+    if (result != HA_ADMIN_OK || wrong == 0) return result;
+    result = check_rows([this](bool *complete) { return look_row_up(complete); });
+    return result == HA_ADMIN_OK ? report_count(wrong) : result;
   }
 
  private:
-  int check_rows() {
+  /* Calls `check_row(&complete)` for each row in the table's first record, until it returns an error or clears
+     `complete`. */
+  template <typename CheckRow> int check_rows(CheckRow check_row) {
     TABLE *table = open_.table();
     table->use_all_columns();
     if (open_.server().ha_rnd_init(true) != 0) return HA_ADMIN_FAILED;
+    rows_ = 0;
     bool complete = true;
     int error = 0;
     while (complete && (error = open_.server().ha_rnd_next(table->record[0])) == 0) {
@@ -63,9 +104,18 @@ class KeyCheck {
     return error == HA_ERR_CRASHED ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
   }
 
-  /* Looks up the entries of the row in the table's first record. Clears `complete` if a key does not have its entry. */
-  int check_row(bool *complete) {
-    if (!keys_.encode(*open_.share(), open_.row_id(), open_.table()->record[0])) return open_.out_of_memory();
+  bool encode() { return keys_.encode(*open_.share(), open_.row_id(), open_.table()->record[0]); }
+
+  int add_row() {
+    if (!encode()) return open_.out_of_memory();
+    for (uint32_t index = 1; index < cursors_.size(); index++)
+      expected_[index].add(keys_.key(index), keys_.value(index));
+    return 0;
+  }
+
+  /* Looks up the entries of the row. Clears `complete` if a key does not have its entry. */
+  int look_row_up(bool *complete) {
+    if (!encode()) return open_.out_of_memory();
     for (uint32_t index = 1; index < cursors_.size(); index++) {
       teak_row entry;
       const teak_status status = cursors_[index]->get(keys_.key(index), &entry);
@@ -78,14 +128,18 @@ class KeyCheck {
     return 0;
   }
 
-  int count_entries(uint32_t index) {
-    uint64_t entries = 0;
+  int scan_entries(uint32_t index, EntrySet *found) {
     teak_row entry;
     teak_status status = cursors_[index]->first(&entry);
-    for (; status == TEAK_OK && !is_killed(thd_); status = cursors_[index]->next(&entry)) entries++;
-    if (status != TEAK_NOT_FOUND) return HA_ADMIN_FAILED;
-    if (entries == rows_) return HA_ADMIN_OK;
-    const std::string sentence = "key " + key_name(index) + " has " + std::to_string(entries) + " entries for " +
+    for (; status == TEAK_OK && !is_killed(thd_); status = cursors_[index]->next(&entry))
+      found->add(entry.key, entry.value);
+    counted_ = found->count();
+    return status == TEAK_NOT_FOUND ? HA_ADMIN_OK : HA_ADMIN_FAILED;
+  }
+
+  /* Every row has its entries, so the key has others, too. */
+  int report_count(uint32_t index) {
+    const std::string sentence = "key " + key_name(index) + " has " + std::to_string(counted_) + " entries for " +
                                  std::to_string(rows_) + " rows";
     report(thd_, sentence.c_str());
     return HA_ADMIN_CORRUPT;
@@ -99,8 +153,9 @@ class KeyCheck {
   OpenTable &open_;
   THD *const thd_;
   std::vector<std::unique_ptr<Cursor>> cursors_;  // by index; nullptr for the index of the rows
+  std::vector<EntrySet> expected_;                // by index: the entries of the rows
   RowKeys keys_;
-  uint64_t rows_ = 0;
+  uint64_t rows_ = 0, counted_ = 0;  // counted_: the entries of the key that was scanned last
 };
 
 }  // namespace

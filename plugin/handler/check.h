@@ -5,7 +5,7 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* CHECK TABLE. It verifies every block. CHECK ... QUICK only reports damage that a read has found. CHECK ... EXTENDED
-   also looks up every row in every key and checks that every key has as many entries as there are rows. */
+   also checks that every key has exactly the entries of the rows. */
 
 #ifndef TEAK_HANDLER_CHECK_H
 #define TEAK_HANDLER_CHECK_H

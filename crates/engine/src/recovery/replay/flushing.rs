@@ -9,11 +9,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use teak_base::{StorageError, StorageResult};
 use teak_transactions::TransactionSystem;
-use teak_tree::FlushJob;
+use teak_tree::{FlushJob, JobKind};
 
 /// How often a thread looks for work, and repeats work that failed because the
 /// disk was full.
 const POLL_PERIOD: Duration = Duration::from_millis(20);
+
+/// The number of runs of a child, relative to that at which a merge is due, from which on memtables wait.
+/// In a running engine its writers are stopped then.
+const RUN_LOAD_MAX: f64 = 2.0;
 
 #[derive(Default)]
 struct State {
@@ -57,9 +61,17 @@ impl Shared {
     /// the bytes of such runs exceed the limit. The remaining merges are left to the
     /// opened engine.
     fn claim(&self, state: &State) -> Option<(Arc<Index>, FlushJob)> {
-        let claim = |index: &Arc<Index>| match index.is_dropped() {
-            true => None,
-            false => Some((Arc::clone(index), job_of(index)?)),
+        let claim = |index: &Arc<Index>| {
+            if index.is_dropped() {
+                return None;
+            }
+            let job = job_of(index)?;
+            // Nothing slows the replay as writers are slowed. So memtables wait while a child has too
+            // many runs and a thread merges them.
+            let waits = state.running > 0
+                && job.kind() == JobKind::Memtable
+                && index.tree.backlog().run_load >= RUN_LOAD_MAX;
+            (!waits).then(|| (Arc::clone(index), job))
         };
         let has_frozen = |index: &&Arc<Index>| index.tree.frozen_memtables() > 0;
         let mut frozen = state.indexes.iter().filter(has_frozen);

@@ -20,6 +20,8 @@ constexpr size_t KEEP_BYTES = 16 << 10;     // of keys_, between statements
 
 void RowPrefetcher::begin(uint key) {
   key_ = key;
+  // What an earlier scan has measured says nothing about this one, which may need no rows.
+  window_ = PrefetchWindow();
   restart();
 }
 

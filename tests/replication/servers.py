@@ -77,6 +77,9 @@ class Pair:
         with self.replica.connect() as connection:
             while connection.value(f"SELECT MASTER_GTID_WAIT('{wanted}', 1)") != "0":
                 status = slave_status(connection)
+                if status["Last_IO_Errno"] == "1236" and TORN in status["Last_IO_Error"] and status["Last_SQL_Errno"] == "0":
+                    self.skip_torn_event(connection, status["Last_IO_Error"], deadline)
+                    continue
                 if status["Last_SQL_Errno"] != "0" or status["Last_IO_Errno"] not in TRANSIENT:
                     raise Stopped(f"{status['Last_SQL_Error']} {status['Last_IO_Error']}".strip())
                 if time.monotonic() > deadline:
@@ -84,6 +87,21 @@ class Pair:
                                   f"{connection.value('SELECT @@gtid_slave_pos')}")
         return wanted
 
+    def skip_torn_event(self, connection, error, deadline):
+        """If kill -9 ends the primary within a write of the binary log, part of an event remains at the end of the file. The primary
+        continues with a new file, but it does not send what follows the part; no engine can change that. So the file is purged,
+        after the replica has applied what it got from it."""
+        name, number = re.search(r"the last event read from '([^']+)\.(\d+)'", error).groups()
+        while "has read all relay log" not in slave_status(connection)["Slave_SQL_Running_State"]:
+            if time.monotonic() > deadline:
+                raise Stopped(error)
+            time.sleep(0.05)
+        with self.primary.connect() as primary:
+            primary.run(f"PURGE BINARY LOGS TO '{name}.{int(number) + 1:06}'")
+        connection.run("START SLAVE IO_THREAD")
+
+
+TORN = "binlog truncated in the middle of event"
 
 # The replica retries after these errors: the primary is down or starting.
 TRANSIENT = ("0", "1040", "1053", "1158", "1159", "1160", "1161", "2002", "2003", "2006", "2013", "2026", "2055")

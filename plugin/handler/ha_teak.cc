@@ -416,6 +416,18 @@ int ha_teak::write_row(const uchar *record) try {
   return open_.out_of_memory();
 }
 
+void ha_teak::start_bulk_insert(ha_rows rows, uint) { writer_.start_bulk_insert(rows); }
+
+/* Some callers read the error from my_errno. */
+int ha_teak::end_bulk_insert() try {
+  const PageCounting counting(handler_stats);
+  const int error = writer_.end_bulk_insert();
+  if (error != 0) my_errno = error;
+  return error;
+} catch (const std::bad_alloc &) {
+  return my_errno = open_.out_of_memory();
+}
+
 int ha_teak::update_row(const uchar *old_record, const uchar *new_record) try {
   const PageCounting counting(handler_stats);
   if (int error = writer_.update(old_record, new_record)) return error;

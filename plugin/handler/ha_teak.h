@@ -97,6 +97,8 @@ class ha_teak final : public handler {
   int write_row(const uchar *record) override;
   int update_row(const uchar *old_record, const uchar *new_record) override;
   int delete_row(const uchar *record) override;
+  void start_bulk_insert(ha_rows rows, uint flags) override;
+  int end_bulk_insert() override;
   const Item *cond_push(const Item *condition) override;
   void cond_pop() override { deleted_range_.clear(); }
   int direct_delete_rows_init() override;

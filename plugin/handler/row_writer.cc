@@ -8,6 +8,8 @@
 
 #include "handler/row_writer.h"
 
+#include "table/virtual_columns.h"
+
 namespace teak {
 
 /* Insertion, Change and Removal are the kinds of writes. add_building() adds the entries of the indexes that an ALTER
@@ -108,6 +110,7 @@ void RowWriter::open() {
 
 void RowWriter::reset() {
   constexpr size_t KEEP_BYTES = 1 << 20;
+  bulk_.cancel();
   probe_.close();
   row_.clear();
   row_.shrink(KEEP_BYTES);
@@ -161,10 +164,14 @@ int RowWriter::insert(const uchar *record) {
   for (uint32_t index = 0; index < share.indexes(); index++)
     entries_[index] = {index, !new_keys_.is_unique(index), new_keys_.key(index), new_value(index)};
 
+  if (bulk_.is_loading()) return bulk_.load(entries_);
+  if (bulk_.is_keeping())
+    if (int error = bulk_.before_insert()) return error;
   const enum_duplicates duplicates = open_.thd()->lex->duplicates;
   const bool wants_conflicting_row = writes_over_duplicates_ || duplicates == DUP_REPLACE || duplicates == DUP_UPDATE;
   Insertion insertion(*this, record, wants_conflicting_row);
-  return write(insertion, wants_conflicting_row);
+  const int error = write(insertion, wants_conflicting_row);
+  return error == 0 && bulk_.is_keeping() ? bulk_.keep(entries_) : error;
 }
 
 int RowWriter::update(const uchar *old_record, const uchar *new_record) {
@@ -218,6 +225,51 @@ int RowWriter::remove(const uchar *record) {
     entries_[index] = {index, false, old_keys_.key(index), UNBOUNDED};
   Removal removal(*this, record);
   return write(removal, false);
+}
+
+/* ---- many rows ---- */
+
+int RowWriter::end_bulk_insert() {
+  // Not if the statement has failed, or will fail.
+  const bool finishes =
+      bulk_.is_loading() && !open_.thd()->is_error() && thd_kill_level(open_.thd()) == THD_IS_NOT_KILLED;
+  bool is_duplicate = false;
+  teak_duplicate duplicate;
+  int error = finishes ? bulk_.finish(&is_duplicate, &duplicate) : 0;
+  if (is_duplicate) error = report_loaded_duplicate(duplicate);
+  bulk_.cancel();
+  return error;
+}
+
+/* The entry is one of the load, or one of the table. */
+int RowWriter::report_loaded_duplicate(const teak_duplicate &duplicate) {
+  const Share &share = *open_.share();
+  const int error = report_duplicate(duplicate);
+  if (error != HA_ERR_FOUND_DUPP_KEY) return error;
+  if (duplicate.index == 0)
+    return show_row(duplicate.key, duplicate.value) ? error : open_.corrupt("a row is malformed");
+  teak_row row;
+  Cursor::Options options;
+  options.reads_newest = true;
+  probe_.bind(open_.session(), share.table(), 0, TEAK_LOCK_NONE, options);
+  if (probe_.get(conflicting_row_.primary(), &row) == TEAK_OK)
+    return show_row(row.key, row.value) ? error : open_.corrupt("a row is malformed");
+  // The row is not in the table, and the columns may not be decodable from the entry.
+  const KEY &key = open_.table()->key_info[share.key_of(duplicate.index)];
+  my_printf_error(ER_DUP_ENTRY, "Two rows of the statement have the same value of the unique key '%-.192s'", MYF(0),
+                  key.name.str);
+  return error;
+}
+
+/* Decodes a row into the server's record, because the message of the error shows the columns of the key. */
+bool RowWriter::show_row(teak_slice primary, teak_slice row) {
+  TABLE *table = open_.table();
+  decoded_blobs_.clear();
+  if (!open_.share()->rows().decode(row.data, row.len, primary.data, primary.len, table->record[0], nullptr,
+                                    &decoded_blobs_))
+    return false;
+  const uint key = open_.session()->duplicate_key();
+  return !open_.share()->key(key).has_virtual_column || !compute_virtual_columns(table, key, false);
 }
 
 /* ---- duplicate keys ---- */

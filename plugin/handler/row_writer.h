@@ -22,6 +22,7 @@
 
 #include "base/core.h"
 #include "format/buffer.h"
+#include "handler/bulk_insert.h"
 #include "handler/conflicting_row.h"
 #include "handler/lock_policy.h"
 #include "handler/row_keys.h"
@@ -49,6 +50,12 @@ class RowWriter {
   /* Each returns 0 or the server's error. After HA_ERR_FOUND_DUPP_KEY the handler's errkey and dup_ref identify the
      key and the conflicting row. */
   int insert(const uchar *record);
+  /* Called around many insertions of a statement; `rows`: their number, 0: unknown. In between, insert() may pass rows to
+     a bulk load, which end_bulk_insert() adds to the table. */
+  void start_bulk_insert(ha_rows rows) {
+    if (!writes_over_duplicates_) bulk_.start(rows);
+  }
+  int end_bulk_insert();
   int update(const uchar *old_record, const uchar *new_record);
   int remove(const uchar *record);
 
@@ -70,6 +77,8 @@ class RowWriter {
   };
   Conflict resolve_conflict(const teak_duplicate &duplicate, bool wants_conflicting_row);
   int report_duplicate(const teak_duplicate &duplicate);
+  int report_loaded_duplicate(const teak_duplicate &duplicate);
+  bool show_row(teak_slice primary, teak_slice row);
   teak_status lock_conflicting_row(uint32_t index, teak_lock_mode mode);
   bool compare_unique_key(const teak_row &row, uint32_t index, bool *same);
   teak_status lock_absent_keys(uint32_t duplicate_index);
@@ -87,6 +96,7 @@ class RowWriter {
   std::vector<uchar> decoded_record_;  // the conflicting row
   BlobArena decoded_blobs_;
   ByteBuffer compared_key_;
+  BulkInsert bulk_{open_};
   bool writes_over_duplicates_ = false;
 };
 

@@ -104,6 +104,12 @@ static MYSQL_THDVAR_BOOL(
     "recent commits, but never part of one",
     nullptr, nullptr, true);
 
+static MYSQL_THDVAR_ULONGLONG(bulk_load_threshold, PLUGIN_VAR_RQCMDARG,
+                              "LOAD DATA, INSERT ... SELECT, CREATE TABLE ... SELECT and INSERT of more rows than this "
+                              "number of bytes write the rows "
+                              "to the files of the table, without log records for them",
+                              nullptr, nullptr, 4 << 20, 0, ULONGLONG_MAX, 0);
+
 static MYSQL_SYSVAR_UINT(
     fsync_log_period, fsync_log_period, PLUGIN_VAR_RQCMDARG,
     "Milliseconds within which the log is synced after commits under teak_commit_sync=OFF. 0: the log is only synced "
@@ -169,14 +175,23 @@ static MYSQL_THDVAR_ULONGLONG(page_size, PLUGIN_VAR_RQCMDARG,
                               "PAGE_SIZE, in bytes before compression, of tables that are created without this option",
                               nullptr, nullptr, 65536, 4096, 4194304, 1024);
 
-struct st_mysql_sys_var *system_variables[] = {MYSQL_SYSVAR(cache_size),         MYSQL_SYSVAR(commit_sync),
-                                               MYSQL_SYSVAR(background_threads), MYSQL_SYSVAR(log_size_max),
-                                               MYSQL_SYSVAR(lock_timeout),       MYSQL_SYSVAR(checkpoint_period),
-                                               MYSQL_SYSVAR(row_format),         MYSQL_SYSVAR(page_size),
-                                               MYSQL_SYSVAR(open_files),         MYSQL_SYSVAR(refuse_stale_writes),
-                                               MYSQL_SYSVAR(max_lock_memory),    MYSQL_SYSVAR(last_lock_timeout),
-                                               MYSQL_SYSVAR(fsync_log_period),   MYSQL_SYSVAR(io_capacity),
-                                               MYSQL_SYSVAR(directio),           nullptr};
+struct st_mysql_sys_var *system_variables[] = {MYSQL_SYSVAR(cache_size),
+                                               MYSQL_SYSVAR(commit_sync),
+                                               MYSQL_SYSVAR(background_threads),
+                                               MYSQL_SYSVAR(log_size_max),
+                                               MYSQL_SYSVAR(lock_timeout),
+                                               MYSQL_SYSVAR(checkpoint_period),
+                                               MYSQL_SYSVAR(row_format),
+                                               MYSQL_SYSVAR(page_size),
+                                               MYSQL_SYSVAR(open_files),
+                                               MYSQL_SYSVAR(refuse_stale_writes),
+                                               MYSQL_SYSVAR(max_lock_memory),
+                                               MYSQL_SYSVAR(last_lock_timeout),
+                                               MYSQL_SYSVAR(fsync_log_period),
+                                               MYSQL_SYSVAR(io_capacity),
+                                               MYSQL_SYSVAR(directio),
+                                               MYSQL_SYSVAR(bulk_load_threshold),
+                                               nullptr};
 
 ha_create_table_option table_options[] = {HA_TOPTION_SYSVAR("COMPRESSION", compression, row_format),
                                           HA_TOPTION_SYSVAR("PAGE_SIZE", page_bytes, page_size), HA_TOPTION_END};
@@ -193,6 +208,8 @@ void set_session_last_lock_timeout(THD *thd, char *text) {
 }
 
 bool session_commit_sync(THD *thd) { return THDVAR(thd, commit_sync); }
+
+ulonglong session_bulk_load_threshold(THD *thd) { return THDVAR(thd, bulk_load_threshold); }
 
 bool session_refuse_stale_writes(THD *thd) { return THDVAR(thd, refuse_stale_writes); }
 
@@ -282,6 +299,8 @@ constexpr Counter counters[] = {
     {"transactions_active", &teak_engine_statistics::transactions_active},
     {"transactions_committed", &teak_engine_statistics::transactions_committed},
     {"transactions_rolled_back", &teak_engine_statistics::transactions_rolled_back},
+    {"bulk_loads", &teak_engine_statistics::bulk_loads},
+    {"bulk_load_rows", &teak_engine_statistics::bulk_load_rows},
     {"rows_inserted", &teak_engine_statistics::rows_inserted},
     {"rows_updated", &teak_engine_statistics::rows_updated},
     {"rows_deleted", &teak_engine_statistics::rows_deleted},

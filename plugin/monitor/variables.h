@@ -30,6 +30,7 @@ extern struct st_mysql_show_var status_variables[];
 uint session_lock_timeout(THD *thd);
 bool session_refuse_stale_writes(THD *thd);
 bool session_commit_sync(THD *thd);
+ulonglong session_bulk_load_threshold(THD *thd);
 
 /* The codec of a table's option COMPRESSION. */
 inline teak_codec codec_of(uint compression) { return static_cast<teak_codec>(TEAK_CODEC_NONE + compression); }

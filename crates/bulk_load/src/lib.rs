@@ -27,6 +27,7 @@ mod memory;
 mod merge;
 mod prefix;
 mod progress;
+mod run_stream;
 mod sort_buffer;
 mod sorter;
 mod source;

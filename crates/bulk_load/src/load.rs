@@ -1,12 +1,14 @@
 //! Building a tree from entries: sorted here, or added in key order.
 
-use crate::cancel::{CHECK_ENTRIES, Interrupted};
+use crate::cancel::Interrupted;
 use crate::entries::{EntryReader, entry_bytes_max, put_entry};
 use crate::error::{BulkLoadError, BulkLoadResult, LoadError};
 use crate::progress::SortProgress;
+use crate::run_stream::{RunStream, write_part};
 use crate::sorter::{Sorter, SorterOptions};
 use crate::source::Source;
 use std::fmt;
+use std::sync::Arc;
 use teak_tree::{PausedLoad, Tree};
 
 /// Builds a tree that [waits for a base](Tree::await_base) from entries that are added in
@@ -64,8 +66,8 @@ impl OrderedLoad {
     /// `Index`.
     pub fn finish(mut self, tree: &Tree) -> BulkLoadResult<()> {
         self.write(tree)?;
-        let load = tree.bulk_load(self.load);
-        load.finish().map_err(BulkLoadError::Index)
+        tree.install_base(self.load);
+        Ok(())
     }
 }
 
@@ -90,22 +92,42 @@ pub trait LoadObserver {
     fn duplicate(&mut self, key: &[u8], value: &[u8]) -> Result<(), Self::Error>;
 }
 
-/// Leaves that were written before the end of the input.
+/// Size of the parts of ordered entries that are passed to a worker, in bytes: this, or a quarter of
+/// the memory if that is less.
+const STREAM_BYTES_MAX: usize = 4 << 20;
+
+/// Entries that were written before the end of the input.
 #[derive(Default)]
-struct WrittenLeaves {
+struct WrittenRuns {
+    /// While a worker writes it, this is empty.
     load: PausedLoad,
+    stream: Option<RunStream>,
     last: Option<Vec<u8>>,
     entries: u64,
 }
 
-/// Builds a tree that [waits for a base](Tree::await_base) from entries in any order.
+impl WrittenRuns {
+    /// Waits until the worker has written the entries that it got.
+    fn end_stream(&mut self, interrupted: &Interrupted) -> BulkLoadResult<()> {
+        if let Some(stream) = self.stream.take() {
+            self.load = stream.finish(interrupted)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes entries in any order as runs of a tree: as its [base](Tree::await_base), or above its data
+/// ([`Tree::begin_load`]). The caller installs them.
 ///
-/// Entries that are added in key order are neither sorted nor spilled: when they have filled the
-/// memory, they are written as leaves. If an entry comes later that is not in order, these leaves
-/// are read again by the merge, like a spill file, and freed.
+/// Entries that are added in key order are neither sorted nor spilled: a worker writes them while the
+/// caller adds others or, without a worker, the caller does when they have filled the memory. If an
+/// entry comes later that is not in order, what was written is read again by the merge, like a spill
+/// file, and freed.
 pub struct SortedLoad {
     sorter: Sorter,
-    leaves: WrittenLeaves,
+    runs: WrittenRuns,
+    /// The size of the entries.
+    bytes: u64,
 }
 
 impl fmt::Debug for SortedLoad {
@@ -115,12 +137,22 @@ impl fmt::Debug for SortedLoad {
 }
 
 impl SortedLoad {
-    /// A build without entries.
+    /// A base without entries.
     #[must_use]
     pub fn new(options: SorterOptions) -> Self {
+        Self::of(options, PausedLoad::default())
+    }
+
+    /// Continues a load that has no entries yet.
+    #[must_use]
+    pub fn of(options: SorterOptions, load: PausedLoad) -> Self {
         Self {
             sorter: Sorter::new(options),
-            leaves: WrittenLeaves::default(),
+            runs: WrittenRuns {
+                load,
+                ..WrittenRuns::default()
+            },
+            bytes: 0,
         }
     }
 
@@ -143,73 +175,110 @@ impl SortedLoad {
     #[inline]
     pub fn add(
         &mut self,
-        tree: &Tree,
+        tree: &Arc<Tree>,
         key: &[u8],
         value: &[u8],
         interrupted: &Interrupted,
     ) -> BulkLoadResult<()> {
         if self.sorter.needs_buffer(key, value) {
             self.sorter.end_buffer(interrupted)?;
-            if self.sorter.is_nearly_full() {
-                self.write_ordered(tree, interrupted)?;
+            match self.is_in_order() {
+                true => self.write_ordered(tree, interrupted)?,
+                // Another load may use the thread.
+                false => self.runs.end_stream(interrupted)?,
             }
             self.sorter.free_memory(interrupted)?;
         }
+        self.bytes += entry_bytes_max(key, value) as u64;
         self.sorter.push(key, value, interrupted)
     }
 
-    /// Writes the entries in memory as leaves, if all entries so far are in order. Not less than
-    /// two leaves at a time, so that most leaves have their full size.
-    fn write_ordered(&mut self, tree: &Tree, interrupted: &Interrupted) -> BulkLoadResult<()> {
-        let leaves = &mut self.leaves;
-        if !self.sorter.is_ordered_after(leaves.last.as_deref())
-            || (self.sorter.run_bytes() as u64) < 2 * tree.options().leaf_bytes
+    /// Whether all entries so far are in order.
+    fn is_in_order(&self) -> bool {
+        self.sorter.is_ordered_after(self.runs.last.as_deref())
+    }
+
+    /// Writes the entries in memory, which are in order. A worker gets them in parts. Without one, not
+    /// less than two leaves are written at a time, so that most leaves have their full size.
+    fn write_ordered(&mut self, tree: &Arc<Tree>, interrupted: &Interrupted) -> BulkLoadResult<()> {
+        let (runs, sorter) = (&mut self.runs, &self.sorter);
+        let (bytes, is_nearly_full) = (sorter.run_bytes(), sorter.is_nearly_full());
+        let has_part = bytes >= STREAM_BYTES_MAX.min(sorter.memory_bytes() / 4);
+        if runs.stream.is_none()
+            && has_part
+            && let Some(worker) = sorter.claim_worker()
         {
-            return Ok(());
+            let load = std::mem::take(&mut runs.load);
+            runs.stream = Some(RunStream::start(worker, tree, load));
         }
-        let Some(run) = self.sorter.take_ordered() else {
-            return Ok(());
+        let is_due = match runs.stream {
+            // If the worker is behind, the memory is full of parts for it.
+            Some(_) => has_part || is_nearly_full,
+            None => is_nearly_full && bytes as u64 >= 2 * tree.options().leaf_bytes,
         };
-        leaves.last = Some(run.last().to_vec());
-        let mut load = tree.bulk_load(std::mem::take(&mut leaves.load));
-        let mut source = Source::memory(run);
-        while source.advance()?.is_some() {
-            if leaves.entries.is_multiple_of(CHECK_ENTRIES) && interrupted() {
-                return Err(BulkLoadError::Interrupted);
-            }
-            if let Some((key, value)) = source.entry() {
-                load.push(key, value).map_err(BulkLoadError::Index)?;
-            }
-            leaves.entries += 1;
+        if is_due {
+            self.write_in_memory(tree, interrupted)?;
         }
-        leaves.load = load.pause().map_err(BulkLoadError::Index)?;
         Ok(())
     }
 
-    /// Sorts the entries, writes them as the leaf data of the tree, and installs this base.
+    /// Writes the entries in memory, which are in order.
+    fn write_in_memory(
+        &mut self,
+        tree: &Arc<Tree>,
+        interrupted: &Interrupted,
+    ) -> BulkLoadResult<()> {
+        let runs = &mut self.runs;
+        let Some(part) = self.sorter.take_ordered() else {
+            return Ok(());
+        };
+        runs.last = Some(part.last().to_vec());
+        runs.entries = self.sorter.entries();
+        match &mut runs.stream {
+            Some(stream) => stream.push(part, interrupted),
+            None => {
+                let mut load = tree.bulk_load(std::mem::take(&mut runs.load));
+                write_part(&mut load, part, interrupted)?;
+                runs.load = load.pause().map_err(BulkLoadError::Index)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Sorts the entries and writes them. The result is to be installed in the tree.
     ///
     /// # Errors
     /// Errors of sorting, writing and of the observer.
     pub fn finish<O: LoadObserver>(
         mut self,
-        tree: &Tree,
+        tree: &Arc<Tree>,
         interrupted: &Interrupted,
         observer: &mut O,
-    ) -> Result<(), LoadError<O::Error>> {
+    ) -> Result<PausedLoad, LoadError<O::Error>> {
         self.sorter.end_input(interrupted)?;
-        let mut leaves = self.leaves;
+        let is_in_order = self.is_in_order();
+        if is_in_order && self.runs.stream.is_some() {
+            self.write_in_memory(tree, interrupted)?;
+        }
+        let mut runs = self.runs;
+        runs.end_stream(interrupted)?;
         let mut again = None;
-        if leaves.entries > 0 {
-            if self.sorter.is_ordered_after(leaves.last.as_deref()) {
-                observer.written(leaves.entries);
+        if runs.entries > 0 {
+            if is_in_order {
+                observer.written(runs.entries);
             } else {
-                again = Some(Source::Loaded(leaves.load.into_entries()));
-                leaves = WrittenLeaves::default();
+                let load = runs.load.without_entries();
+                again = Some(Source::Loaded(runs.load.into_entries()));
+                runs = WrittenRuns {
+                    load,
+                    ..WrittenRuns::default()
+                };
             }
         }
         let mut sorted = self.sorter.finish_with(again, interrupted)?;
-        let mut load = tree.bulk_load(leaves.load);
-        let mut last = leaves.last;
+        let mut load = tree.bulk_load(runs.load);
+        load.expect_bytes(self.bytes);
+        let mut last = runs.last;
         while let Some((key, value)) = sorted.entry() {
             observer.check().map_err(LoadError::Caller)?;
             if last.as_deref() == Some(key) {
@@ -222,8 +291,7 @@ impl SortedLoad {
             }
             sorted.advance(interrupted)?;
         }
-        load.finish().map_err(BulkLoadError::Index)?;
-        Ok(())
+        Ok(load.pause().map_err(BulkLoadError::Index)?)
     }
 }
 

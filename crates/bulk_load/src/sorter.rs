@@ -20,7 +20,7 @@ use crate::progress::{SortCounts, SortProgress};
 use crate::sort_buffer::{SortBuffer, SortedBuffer};
 use crate::source::{MemoryRun, Source};
 use crate::spill::{Spill, SpillDirectory, SpillWriter};
-use crate::workers::{Background, Workers};
+use crate::workers::{Background, Worker, Workers};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -320,6 +320,16 @@ impl Sorter {
                 [run] => run.is_strict_after(last),
                 _ => false,
             }
+    }
+
+    /// The memory of the sort, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.budget
+    }
+
+    /// A thread for a task, if one is idle.
+    pub(crate) fn claim_worker(&self) -> Option<Worker> {
+        self.tasks.workers.claim()
     }
 
     /// Removes the entries of [`Sorter::is_ordered_after`].

@@ -93,6 +93,11 @@ impl<T> Background<T> {
         Ok(self.result.is_none())
     }
 
+    /// The result, if a wait has found it.
+    pub(crate) fn take_early(&mut self) -> Option<T> {
+        self.early.take()
+    }
+
     /// Waits for the result.
     pub(crate) fn wait(mut self, interrupted: &Interrupted) -> BulkLoadResult<T> {
         while !self.wait_briefly(interrupted)? {}

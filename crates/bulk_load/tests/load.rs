@@ -79,7 +79,7 @@ impl LoadObserver for Observer {
 /// Builds a tree. Returns the number of entries that were spilled.
 fn build(
     disk: &FaultDisk,
-    tree: &Tree,
+    tree: &Arc<Tree>,
     entries: &Entries,
     size: Size,
     interrupted: &Interrupted,
@@ -92,7 +92,7 @@ fn build(
     }
     assert_eq!(load.entries(), entries.len() as u64);
     let spilled = load.progress().spilled;
-    load.finish(tree, interrupted, observer)?;
+    tree.install_base(load.finish(tree, interrupted, observer)?);
     Ok(spilled)
 }
 

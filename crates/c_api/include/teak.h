@@ -621,6 +621,10 @@ bool teak_transaction_has_writes(const teak_transaction *transaction);
 // Maximum length of a key, in bytes.
 #define TEAK_KEY_BYTES_MAX 65536
 
+// Rows that are being added to a table, from teak_load_begin() to teak_load_end(). Used by the
+// thread that uses the transaction.
+typedef struct teak_load teak_load;
+
 // A row's entry in one index. Keys are ordered as by memcmp(). The keys of a secondary index that
 // is not unique must contain the primary key, so that no two rows have the same entry.
 typedef struct teak_row_entry {
@@ -735,6 +739,42 @@ teak_status teak_transaction_lock_absent(teak_transaction *transaction,
                                          teak_table *table,
                                          uint32_t index,
                                          teak_slice key);
+
+// Whether teak_load_begin() suits the table: it is not temporary, and no alteration is building
+// indexes of it. false for NULL and after an error of opening its files.
+bool teak_table_can_load(teak_table *table);
+
+// Begins to add many rows to a table. They are sorted and written to its files without a log record
+// for each row. `unique` has one element for each index of the table. true: a live entry with the
+// same key makes teak_load_finish() fail. false: the keys are not checked; see teak_row_entry.
+teak_status teak_load_begin(teak_transaction *transaction,
+                            teak_table *table,
+                            const bool *unique,
+                            size_t unique_count,
+                            teak_load **load);
+
+// Adds a row, given its entries; `unchecked` of the entries is ignored. No reader sees it before
+// teak_load_finish(). After an error other than TEAK_TOO_LARGE the load can only be ended.
+teak_status teak_load_add(teak_load *load, const teak_row_entry *entries, size_t count);
+
+// Adds the rows to the table, as rows that the transaction has inserted, and makes them durable;
+// they become visible to others when the transaction commits. It must be the transaction that has begun
+// the load. `rows` receives their number.
+// `progress` may be NULL; it is called regularly on the calling thread, with the number of written
+// entries and their total. On TEAK_DUPLICATE_KEY `duplicate`, which may be NULL, receives an entry
+// with the duplicate key, which may be one of the load; it is valid until the next call on the
+// transaction. The call may wait for locks like teak_transaction_insert(), and until other loads of
+// the table that are being finished are committed. After an error the caller must roll back to a
+// savepoint.
+teak_status teak_load_finish(teak_load *load,
+                             teak_transaction *transaction,
+                             void (*progress)(void *context, uint64_t done, uint64_t total),
+                             void *context,
+                             uint64_t *rows,
+                             teak_duplicate *duplicate);
+
+// Frees a load; NULL is allowed. If it was not finished, the table remains unchanged.
+void teak_load_end(teak_load *load);
 
 // --- Cursors -------------------------------------------------------------------------------------
 // A cursor reads one index, including the writes of its own transaction.
@@ -1046,6 +1086,10 @@ typedef struct teak_engine_statistics {
   uint64_t idle_compaction_bytes;
   // Blocks that the operating system was asked to read from index files before they were needed.
   uint64_t blocks_prefetched;
+  // Loads that teak_load_finish() has added to a table.
+  uint64_t bulk_loads;
+  // The rows of these loads; also in `rows_inserted`.
+  uint64_t bulk_load_rows;
 } teak_engine_statistics;
 
 // Reads the statistics.

@@ -19,6 +19,7 @@ pub mod engine;
 pub mod errors;
 pub mod handles;
 pub mod index;
+pub mod load;
 pub mod monitoring;
 pub mod options;
 pub mod row;

@@ -232,6 +232,10 @@ pub struct teak_engine_statistics {
     pub idle_compaction_bytes: u64,
     /// Blocks that the operating system was asked to read from index files before they were needed.
     pub blocks_prefetched: u64,
+    /// Loads that teak_load_finish() has added to a table.
+    pub bulk_loads: u64,
+    /// The rows of these loads; also in `rows_inserted`.
+    pub bulk_load_rows: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -269,6 +273,8 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             cache_misses,
             blocks_read,
             blocks_prefetched,
+            bulk_loads,
+            bulk_load_rows,
             blocks_written,
             bytes_read,
             bytes_written,

@@ -141,6 +141,14 @@ fn change<'a>(given: &teak_row_change) -> Result<RowChange<'a>, Failure> {
     }
 }
 
+/// Calls `then` with the converted entries of a row.
+pub(crate) fn converted_entries<R>(
+    given: &[teak_row_entry],
+    then: impl FnOnce(&[RowEntry<'_>]) -> R,
+) -> Result<R, Failure> {
+    converted(given, NO_ENTRY, entry, then)
+}
+
 /// Returns the outcome of a write. After a duplicate-key error, `duplicate` receives the existing
 /// entry.
 fn finish(

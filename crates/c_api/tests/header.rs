@@ -58,7 +58,7 @@ const TEAK: &[Section] = &[
     Section {
         title: "Rows",
         text: "",
-        files: &["row"],
+        files: &["row", "load"],
     },
     Section {
         title: "Cursors",

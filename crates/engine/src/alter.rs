@@ -87,7 +87,7 @@ pub struct AlterationPlan {
 /// Receives the entries of an added index.
 enum Filling {
     AnyOrder(Box<SortedLoad>),
-    ByKey(OrderedLoad),
+    ByKey(Box<OrderedLoad>),
     Built,
 }
 

@@ -27,6 +27,13 @@ impl IndexNumber {
             .ok()
             .and_then(|number| list.get(number))
     }
+
+    /// As [`IndexNumber::of`], to be changed.
+    pub(crate) fn of_mut<T>(self, list: &mut [T]) -> Option<&mut T> {
+        usize::try_from(self.0)
+            .ok()
+            .and_then(|number| list.get_mut(number))
+    }
 }
 
 impl fmt::Display for IndexNumber {

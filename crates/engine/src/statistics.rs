@@ -207,6 +207,10 @@ pub struct EngineStatistics {
     pub transactions_rolled_back: u64,
     /// Rows inserted. *Count.*
     pub rows_inserted: u64,
+    /// Bulk loads that were finished. *Count.*
+    pub bulk_loads: u64,
+    /// Rows that bulk loads have inserted; also in `rows_inserted`. *Count.*
+    pub bulk_load_rows: u64,
     /// Rows updated. *Count.*
     pub rows_updated: u64,
     /// Rows deleted. *Count.*
@@ -419,6 +423,8 @@ impl Engine {
         let counts = &self.core.counts;
         statistics.snapshot_conflicts = load(&counts.conflicts);
         statistics.rows_inserted = load(&counts.rows_inserted);
+        statistics.bulk_loads = load(&counts.bulk_loads);
+        statistics.bulk_load_rows = load(&counts.bulk_load_rows);
         statistics.rows_updated = load(&counts.rows_updated);
         statistics.rows_deleted = load(&counts.rows_deleted);
     }

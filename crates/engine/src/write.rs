@@ -26,6 +26,8 @@ mod delete_range;
 mod plan;
 mod writer;
 
+pub(crate) use self::plan::check_sizes;
+
 use self::plan::{IndexOperation, KeyRequirement, RowPlan};
 use self::writer::RowWriter;
 use crate::error::EngineResult;
@@ -205,8 +207,9 @@ impl EngineTransaction {
         self.admit_again(table)
     }
 
+    /// As [`EngineTransaction::admit_to`], for a write that adds runs: always checks the backlog.
     #[cold]
-    fn admit_again(&mut self, table: &TableHandle) -> EngineResult<()> {
+    pub(crate) fn admit_again(&mut self, table: &TableHandle) -> EngineResult<()> {
         if self.unreported_bytes >= self.report_bytes {
             self.unreported_bytes = 0;
             self.admitted_to.clear();

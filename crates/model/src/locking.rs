@@ -155,6 +155,15 @@ impl Model {
         (rows.len(), outcome)
     }
 
+    /// Locks the keys from `low` to before `high` against insertions, under any isolation.
+    ///
+    /// # Panics
+    /// When the transaction is not open.
+    pub fn lock_gap(&mut self, id: TransactionId, low: &EntryKey, high: Key) {
+        let transaction = self.transaction_mut(id);
+        transaction.range_locks.lock(low, Some(high));
+    }
+
     /// As [`Model::delete_all`], for the rows from `start` to before `end` of a table with one index.
     ///
     /// # Panics

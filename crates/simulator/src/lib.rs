@@ -23,6 +23,7 @@ mod counters;
 mod faults;
 mod hidden;
 mod incarnation;
+mod loads;
 mod older_files;
 mod outcome;
 mod prepared;

@@ -20,6 +20,7 @@ impl Simulation {
             StepKind::Update => self.on_table(Self::update),
             StepKind::Delete => self.on_table(Self::delete),
             StepKind::DeleteAll => self.on_table(Self::delete_all),
+            StepKind::Load => self.on_table(Self::load),
             StepKind::Get => self.on_table(Self::get),
             StepKind::GetLocked => self.on_table(Self::get_locked),
             StepKind::Scan => self.on_table(Self::scan),

@@ -17,6 +17,7 @@ pub(crate) enum StepKind {
     Update,
     Delete,
     DeleteAll,
+    Load,
     Commit,
     Prepare,
     EndPrepared,
@@ -53,12 +54,13 @@ pub(crate) enum StepKind {
 }
 
 /// The default weights of the kinds.
-const WEIGHTS: [(StepKind, u64); 38] = [
+const WEIGHTS: [(StepKind, u64); 39] = [
     (StepKind::Begin, 10),
     (StepKind::Insert, 50),
     (StepKind::Update, 25),
     (StepKind::Delete, 12),
     (StepKind::DeleteAll, 2),
+    (StepKind::Load, 2),
     (StepKind::Commit, 12),
     (StepKind::Prepare, 4),
     (StepKind::EndPrepared, 6),

@@ -17,7 +17,7 @@ struct PlannedWrite {
     inserted: Vec<EntryKey>,
 }
 
-fn entry_key(table: TableId, entry: &OwnedEntry) -> EntryKey {
+pub(crate) fn entry_key(table: TableId, entry: &OwnedEntry) -> EntryKey {
     EntryKey {
         table,
         index: usize::try_from(entry.index).unwrap_or(usize::MAX),
@@ -36,7 +36,7 @@ impl OwnedEntry {
     }
 }
 
-fn borrowed(entries: &[OwnedEntry]) -> Vec<RowEntry<'_>> {
+pub(crate) fn borrowed(entries: &[OwnedEntry]) -> Vec<RowEntry<'_>> {
     entries.iter().map(OwnedEntry::borrow).collect()
 }
 

@@ -130,6 +130,11 @@ impl TransactionHandle {
         add(&self.work.rows_written, 1);
     }
 
+    /// Counts rows that were written together. Only the transaction's own thread calls this.
+    pub fn note_rows_written(&self, rows: u64) {
+        add(&self.work.rows_written, rows);
+    }
+
     /// Number of write ids that were not rolled back.
     #[must_use]
     pub fn write_ids(&self) -> u64 {

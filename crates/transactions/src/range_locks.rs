@@ -134,6 +134,21 @@ impl RangeLocks {
             && self.state.lock().held.blocks(key, is_insert, transaction)
     }
 
+    /// A key of `low <= key < high` whose insertion a range lock of another transaction blocks, if
+    /// there is one.
+    #[must_use]
+    pub fn blocked_key(
+        &self,
+        low: &[u8],
+        high: &[u8],
+        transaction: TransactionId,
+    ) -> Option<Box<[u8]>> {
+        if self.owners.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        self.state.lock().held.blocked_key(low, high, transaction)
+    }
+
     /// Adds a range lock on `low <= key < high`, even if a write is blocked there. Returns whether
     /// it is the transaction's first in this index, and the change of memory.
     pub(crate) fn add(

@@ -27,6 +27,7 @@ mod divided;
 mod hidden;
 mod inputs;
 mod install;
+mod install_load;
 mod job;
 mod layers;
 mod leaf;
@@ -44,6 +45,7 @@ mod threads;
 mod tier;
 
 pub use bulk::{BulkLoad, LoadedEntries, PausedLoad};
+pub use install_load::RequiredNode;
 pub use job::FlushJob;
 pub use plan::TreeBacklog;
 pub use report::{FlushReport, JobKind};

@@ -26,6 +26,7 @@ mod merge;
 mod node;
 mod node_memory;
 mod options;
+mod overlap;
 mod page;
 mod page_counts;
 mod payload;
@@ -58,7 +59,7 @@ pub use filter::LookupKey;
 pub use filter_keys::{FilterKeys, KeySuffix};
 pub use flush::{
     BulkLoad, FlushJob, FlushReport, JobKind, JobThreads, LoadedEntries, OneThread, PausedLoad,
-    TreeBacklog,
+    RequiredNode, TreeBacklog,
 };
 pub use key_search::key_order;
 pub use live_versions::LiveVersions;

@@ -99,7 +99,7 @@ impl Subject {
         for number in numbers {
             load.push(&key(number), b"base").unwrap();
         }
-        load.finish().unwrap();
+        self.tree.install_base(load.pause().unwrap());
     }
 
     fn check(&self, expected: &BTreeMap<usize, &[u8]>) {
@@ -281,7 +281,7 @@ fn a_load_continues_after_pauses() {
         }
         paused = load.pause().unwrap();
     }
-    subject.tree.bulk_load(paused).finish().unwrap();
+    subject.tree.install_base(paused);
     subject.check(&(0..6000).map(|n| (n, b"base".as_slice())).collect());
     assert_eq!(subject.tree.statistics().rows, 6000);
 }

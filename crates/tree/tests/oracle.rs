@@ -11,6 +11,7 @@
 
 mod common;
 
+use common::loads::PendingLoad;
 use common::{Model, Random, Subject, View, compare_all, compare_newest, key, random_write, shown};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ struct Run {
     subject: Subject,
     /// Claimed jobs that have not run.
     jobs: Vec<FlushJob>,
+    loads: Vec<PendingLoad>,
     height_max: u64,
 }
 
@@ -51,6 +53,7 @@ impl Run {
             model: Model::new(keys),
             subject,
             jobs: Vec::new(),
+            loads: Vec::new(),
             height_max: 0,
         }
     }
@@ -91,6 +94,7 @@ impl Run {
             }
             923..925 => self.walk_while_writing(),
             925..930 => self.relocate_nodes(),
+            930..936 => self.load(),
             _ => {
                 let view = self.model.view(&mut self.random);
                 let key = key(self.random.below(self.keys));
@@ -139,6 +143,26 @@ impl Run {
         self.height_max = self.height_max.max(height);
     }
 
+    /// Writes a load, or installs (rarely drops) one that was written.
+    fn load(&mut self) {
+        if self.loads.len() < 2 && self.random.one_in(2) {
+            let (random, model) = (&mut self.random, &mut self.model);
+            let load = PendingLoad::write(random, model, &self.subject, self.keys);
+            self.loads.push(load);
+        } else if !self.loads.is_empty() {
+            let at = self.random.below(self.loads.len());
+            let load = self.loads.swap_remove(at);
+            if self.random.one_in(10) {
+                load.abandon(&mut self.model);
+                return;
+            }
+            for job in self.jobs.drain(..) {
+                job.run(&self.model.horizon()).unwrap();
+            }
+            load.install(&mut self.model, &mut self.subject);
+        }
+    }
+
     fn relocate_nodes(&mut self) {
         let tree = &self.subject.tree;
         let limit = self.random.below(tree.file_bytes() as usize);
@@ -147,6 +171,9 @@ impl Run {
 
     fn reopen(&mut self) {
         self.jobs.clear();
+        for load in self.loads.drain(..) {
+            load.abandon(&mut self.model);
+        }
         self.subject.reopen(&self.model);
     }
 
@@ -260,6 +287,9 @@ impl Run {
 
     fn finish(&mut self) {
         self.jobs.clear();
+        for load in self.loads.drain(..) {
+            load.abandon(&mut self.model);
+        }
         while let Some(id) = self.model.active.first().copied() {
             let commit = self.random.one_in(2);
             self.model.decide(id, commit);

@@ -184,6 +184,15 @@ log_records! {
         /// More of its write ids.
         write_ids: WriteIds<'a>,
     }
+    /// A write adds rows to the table of an index without records of the rows. Before its transaction
+    /// commits, the files of the table contain them. Replay learns that the id is in use, and that
+    /// these files may have entries of it.
+    Load = 14 {
+        /// The index of the rows.
+        file: FileId,
+        /// The write id.
+        write_id: WriteId,
+    }
     /// The indexes and metadata of several tables were changed atomically.
     TablesAltered = 12 {
         /// The change, as the engine encodes it.

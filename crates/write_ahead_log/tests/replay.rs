@@ -282,6 +282,10 @@ fn with_record(kind: u8, numbers: &[u64], strings: &[Vec<u8>], check: impl Fn(Re
             value: number(2),
         },
         10 => Record::IndexesChanged { bytes: string(0) },
+        14 => Record::Load {
+            file: FileId(number(0)),
+            write_id: WriteId(number(1)),
+        },
         _ => Record::MoreWriteIds {
             owner: WriteId(number(0)),
             write_ids: (&ids).into(),
@@ -292,7 +296,7 @@ fn with_record(kind: u8, numbers: &[u64], strings: &[Vec<u8>], check: impl Fn(Re
 proptest! {
     #[test]
     fn every_record_round_trips(
-        kind in prop_oneof![1u8..=10, Just(13u8)],
+        kind in prop_oneof![1u8..=10, 13u8..=14],
         numbers in proptest::collection::vec(any::<u64>(), 0..6),
         strings: Vec<Vec<u8>>,
     ) {

@@ -18,7 +18,7 @@ use crate::tables::new_index_entries;
 use crate::transaction::Duplicate;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_bulk_load::{Interrupted, OrderedLoad, SortedLoad};
+use teak_bulk_load::{Interrupted, SortedLoad};
 use teak_transactions::WaitError;
 use teak_write_ahead_log::Record;
 
@@ -161,7 +161,7 @@ fn create_indexes(
                     let part = memory.part(added.len());
                     Filling::AnyOrder(Box::new(SortedLoad::new(sorter_options(core, part))))
                 }
-                _ => Filling::ByKey(OrderedLoad::default()),
+                _ => Filling::ByKey(Box::default()),
             },
         }
     });

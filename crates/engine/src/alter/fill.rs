@@ -1,14 +1,14 @@
 //! Steps 2 and 3 of an alteration: the entries of the new indexes.
 
 use super::{Alteration, Filling, Repair, make_durable, require_building};
-use crate::core::EngineCore;
 use crate::core::index::Index;
+use crate::core::sorts::checked;
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
 use crate::transaction::Duplicate;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_bulk_load::{BulkLoadError, BulkLoadResult, LoadError, LoadObserver};
+use teak_bulk_load::{LoadError, LoadObserver};
 
 /// Entries between two progress reports.
 const PROGRESS_ENTRIES: u64 = 16 * 1024;
@@ -73,7 +73,7 @@ impl Alteration {
                     let loaded = load.finish(&index.tree, &*self.interrupted, &mut build);
                     done = build.done;
                     match loaded {
-                        Ok(()) => {}
+                        Ok(base) => index.tree.install_base(base),
                         Err(LoadError::Caller(error)) => return Err(error),
                         Err(LoadError::Failed(error)) => checked(&core, index, Err(error))?,
                     }
@@ -98,18 +98,6 @@ impl Alteration {
 
 fn accepts_no_entries(added: u32) -> EngineError {
     EngineError::InvalidArgument(format!("no added index {added} accepts entries"))
-}
-
-/// Converts the result of a step of a build; reports damage of the index file.
-fn checked<T>(core: &EngineCore, index: &Index, result: BulkLoadResult<T>) -> EngineResult<T> {
-    result.map_err(|error| match error {
-        BulkLoadError::Index(error) => {
-            core.messages.report_damage(index, &error);
-            EngineError::Storage(error)
-        }
-        BulkLoadError::NotInOrder => EngineError::InvalidArgument(error.to_string()),
-        error => error.into(),
-    })
 }
 
 /// The build of one index from sorted entries.

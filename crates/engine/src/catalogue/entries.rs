@@ -109,6 +109,13 @@ impl IndexEntry {
         self.file.0 >= TEMPORARY_ID_MIN
     }
 
+    /// The file may have entries of this write, too.
+    pub(crate) fn note_older_write(&mut self, id: WriteId) {
+        if self.oldest_write_id.is_settled() || id < self.oldest_write_id {
+            self.oldest_write_id = id;
+        }
+    }
+
     /// The entry of the same file with another definition.
     pub(crate) fn redefined(&self, definition: &IndexDefinition) -> Self {
         Self {

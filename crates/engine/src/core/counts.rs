@@ -19,6 +19,8 @@ pub(crate) struct EngineCounts {
     pub rows_inserted: AtomicU64,
     pub rows_updated: AtomicU64,
     pub rows_deleted: AtomicU64,
+    pub bulk_loads: AtomicU64,
+    pub bulk_load_rows: AtomicU64,
     pub log_commits: AtomicU64,
     /// Times of logging and syncing commits.
     pub commit_times: StripedHistogram,

@@ -1,13 +1,18 @@
-//! Memory, threads and spill files of the sorts of ALTER and REPAIR.
+//! Memory, threads, spill files and errors of the sorts of loads, ALTER and REPAIR.
 
 use super::EngineCore;
+use super::index::Index;
 use super::job_threads::{JobThreadCounts, Working};
+use crate::error::{EngineError, EngineResult};
 use crate::name::SPILL_PREFIX;
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 use std::thread;
-use teak_bulk_load::{MemoryReservation, SorterOptions, SpillDirectory, Task, Worker, Workers};
+use teak_bulk_load::{
+    BulkLoadError, BulkLoadResult, MemoryReservation, SorterOptions, SpillDirectory, Task, Worker,
+    Workers,
+};
 
 /// Memory for the sorts of a statement, taken from the budget. Returned when the last part is
 /// dropped.
@@ -100,4 +105,20 @@ pub(crate) fn sorter_options(
         memory,
         workers: Arc::new(SortThreads(Arc::clone(&core.job_threads))),
     }
+}
+
+/// Converts the result of a step of a build; reports damage of the index file.
+pub(crate) fn checked<T>(
+    core: &EngineCore,
+    index: &Index,
+    result: BulkLoadResult<T>,
+) -> EngineResult<T> {
+    result.map_err(|error| match error {
+        BulkLoadError::Index(error) => {
+            core.messages.report_damage(index, &error);
+            EngineError::Storage(error)
+        }
+        BulkLoadError::NotInOrder => EngineError::InvalidArgument(error.to_string()),
+        error => error.into(),
+    })
 }

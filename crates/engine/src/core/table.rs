@@ -8,12 +8,12 @@ use crate::catalogue::{TEMPORARY_ID_MIN, TableEntry};
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
 use arc_swap::{ArcSwapOption, Guard};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
-use teak_base::{FileId, StorageError, StorageResult};
+use teak_base::{FileId, StorageError, StorageResult, WriteId};
 use teak_transactions::RangeLocks;
 use teak_tree::Tree;
 
@@ -66,6 +66,8 @@ pub(crate) struct Table {
     pub building: AtomicUsize,
     /// Whether an alteration is in progress; there is at most one at a time.
     pub altering: AtomicBool,
+    /// The newest write whose load has locked its keys.
+    pub loading: Mutex<Option<WriteId>>,
     pub counters: Arc<TableCounters>,
     /// Namespace for the locks of the table's counters. Its file id belongs to no index file.
     pub counter_locks: Arc<RangeLocks>,
@@ -91,6 +93,7 @@ impl Table {
             used_at: AtomicU64::new(now()),
             building: AtomicUsize::new(0),
             altering: AtomicBool::new(false),
+            loading: Mutex::new(None),
             counters: Arc::clone(counters),
             counter_locks: Arc::new(RangeLocks::new(FileId(!entry.id))),
             damaged: Arc::default(),
@@ -170,6 +173,11 @@ impl Table {
 
     pub(crate) fn is_open(&self) -> bool {
         self.indexes.load().is_some()
+    }
+
+    /// The list of indexes. While the caller holds it, the files are not closed.
+    pub(crate) fn share_indexes(&self) -> Option<Arc<Vec<Arc<Index>>>> {
+        self.indexes.load_full()
     }
 
     pub(crate) fn set_indexes(&self, indexes: Vec<Arc<Index>>) {

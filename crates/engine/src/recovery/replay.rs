@@ -134,6 +134,7 @@ impl Replay {
                 start,
                 end,
             } => self.delete_range(lsn, file, write_id, start, end),
+            Record::Load { file, write_id } => self.load(lsn, file, write_id),
             Record::Commit {
                 parts, write_ids, ..
             } => {
@@ -243,6 +244,17 @@ impl Replay {
         if self.unchecked_bytes >= CHECK_BYTES {
             self.unchecked_bytes = 0;
             self.limit_memory(lsn)?;
+        }
+        Ok(())
+    }
+
+    /// The files of the table may contain entries of the write, although no record says which.
+    fn load(&mut self, lsn: Lsn, file: FileId, write_id: WriteId) -> EngineResult<()> {
+        self.adopt(lsn, WriteIdRange::one(write_id))?;
+        let owner = self.owner_of(file);
+        let state = owner.and_then(|id| self.tables.by_id.get_mut(&id));
+        for entry in state.into_iter().flat_map(|state| &mut state.entry.indexes) {
+            entry.note_older_write(write_id);
         }
         Ok(())
     }

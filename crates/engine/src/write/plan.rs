@@ -128,23 +128,13 @@ impl<'a> RowPlan<'a> {
         });
     }
 
-    /// Returns an error for sizes that exceed the limits of the file formats. Returns the memory
-    /// that the row takes in memtables, in bytes.
+    /// Returns an error if an entry or the row is too large; otherwise its size in memtables.
     pub(super) fn check_sizes(&self) -> EngineResult<u64> {
-        let mut bytes = 0usize;
-        for WriteOperation { key, value, .. } in self.operations.iter().map(|one| one.write) {
-            if key.len() > KEY_BYTES_MAX {
-                return Err(too_large("key", key.len(), KEY_BYTES_MAX));
-            }
-            if value.len() > VALUE_BYTES_MAX {
-                return Err(too_large("value", value.len(), VALUE_BYTES_MAX));
-            }
-            bytes += key.len() + value.len() + ENTRY_BYTES;
-        }
-        if bytes > LOG_ROW_BYTES_MAX {
-            return Err(too_large("row", bytes, LOG_ROW_BYTES_MAX));
-        }
-        Ok(bytes as u64)
+        check_sizes(
+            self.operations
+                .iter()
+                .map(|one| (one.write.key, one.write.value)),
+        )
     }
 
     /// Puts the operations into the order in which every transaction takes the
@@ -154,6 +144,27 @@ impl<'a> RowPlan<'a> {
             self.operations.sort_by_key(|one| one.index);
         }
     }
+}
+
+/// Returns an error if one of the entries of a row, or the row, is too large; otherwise the size of
+/// the entries in memtables.
+pub(crate) fn check_sizes<'a>(
+    entries: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+) -> EngineResult<u64> {
+    let mut bytes = 0usize;
+    for (key, value) in entries {
+        if key.len() > KEY_BYTES_MAX {
+            return Err(too_large("key", key.len(), KEY_BYTES_MAX));
+        }
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(too_large("value", value.len(), VALUE_BYTES_MAX));
+        }
+        bytes += key.len() + value.len() + ENTRY_BYTES;
+    }
+    if bytes > LOG_ROW_BYTES_MAX {
+        return Err(too_large("row", bytes, LOG_ROW_BYTES_MAX));
+    }
+    Ok(bytes as u64)
 }
 
 fn too_large(what: &'static str, bytes: usize, limit: usize) -> EngineError {

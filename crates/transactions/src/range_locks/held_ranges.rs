@@ -106,6 +106,19 @@ impl HeldRanges {
         owners.any(|(owner, owned)| *owner != transaction && owned.writes.overlaps(low, high))
     }
 
+    /// A key of `low <= key < high` whose insertion by `transaction` is blocked.
+    pub(super) fn blocked_key(
+        &self,
+        low: &[u8],
+        high: &[u8],
+        transaction: TransactionId,
+    ) -> Option<Box<[u8]>> {
+        let others = self.by_owner.iter();
+        let others = others.filter(|(owner, _)| **owner != transaction);
+        let mut kinds = others.flat_map(|(_, owned)| [&owned.gaps, &owned.writes]);
+        kinds.find_map(|intervals| intervals.key_in(low, high).map(Into::into))
+    }
+
     pub(super) fn add(
         &mut self,
         transaction: TransactionId,

@@ -72,6 +72,16 @@ impl IntervalSet {
         last.is_some_and(|(_, end)| end.as_deref().is_none_or(|end| low < end))
     }
 
+    /// A key of `low <= key < high` that an interval contains.
+    pub(crate) fn key_in<'a>(&'a self, low: &'a [u8], high: &[u8]) -> Option<&'a [u8]> {
+        if self.covers(low) {
+            return Some(low);
+        }
+        let after = (Bound::Included(low), Bound::Excluded(high));
+        let next = self.by_low.range::<[u8], _>(after).next();
+        next.map(|(start, _)| &**start)
+    }
+
     /// Replaces all intervals by one from the first key to the last end. Returns false if there are
     /// fewer than two.
     pub(crate) fn merge_all(&mut self) -> bool {

@@ -1,7 +1,7 @@
-//! Bulk load: writes sorted entries below all other data of a tree.
+//! Bulk load: writes sorted entries as runs, without memtables and log.
 //!
-//! An index that is being built accepts concurrent writes while its older data
-//! (the *base*) is still being sorted. Until the base is installed:
+//! **Below all other data.** An index that is being built accepts concurrent writes while its older
+//! data (the *base*) is still being sorted. Until the base is installed:
 //! - memtables are flushed only as upper runs, because a delete may cover an
 //!   entry of the base and must be retained;
 //! - the tree is one leaf with pending runs, which is not split; its runs are
@@ -11,11 +11,16 @@
 //! pending runs (as older data), which are clipped to the new leaves. Its entries are settled:
 //! every reader of the tree sees them. The result of a consolidation that is in progress at that
 //! time is discarded.
+//!
+//! **Above all runs.** The load of a write adds entries to a tree with data (`install_load`). After
+//! the end of the data they are written as bottom runs, elsewhere as upper runs of the root's
+//! children.
 
 use super::divide::divide_at;
 use super::output::{RunOutput, Sink, Written};
+use super::partition::Part;
 use crate::merge::{MergeLevel, MergeSink};
-use crate::node::{Child, ChildId, Depth, EditBase, Editor, Key, RunRef, separator};
+use crate::node::{Child, ChildId, Depth, EditBase, Editor, Key, Node, RunRef, separator};
 use crate::source::Source;
 use crate::tree::Tree;
 use crate::version::TreeVersion;
@@ -25,44 +30,104 @@ use std::fmt;
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
 
-/// A bulk load in progress. Dropping it frees its space; the tree then remains
-/// without a base.
+/// A bulk load in progress. Dropping it frees its space.
 pub struct BulkLoad<'a> {
     tree: &'a Tree,
-    output: RunOutput<'a>,
+    bottom: RunOutput<'a>,
+    upper: RunOutput<'a>,
     load: PausedLoad,
 }
 
-/// A paused bulk load, which does not refer to the tree. Dropping it frees its
-/// space.
-#[derive(Default)]
-pub struct PausedLoad {
-    runs: Vec<RunRef>,
-    written: Written,
+/// Keys from `start` are written in this form.
+#[derive(Clone, Debug)]
+pub(super) struct Section {
+    pub(super) start: Key,
+    pub(super) level: MergeLevel,
 }
 
-impl PausedLoad {
-    /// Reads the entries of the load, which cannot be continued then.
-    #[must_use]
-    pub fn into_entries(self) -> LoadedEntries {
-        LoadedEntries {
-            source: None,
-            value: Vec::new(),
-            runs: self.runs.into(),
-            _written: self.written,
-        }
+/// A paused bulk load, which does not refer to the tree. Dropping it frees its
+/// space. The default is a base without entries; for others see [`Tree::begin_load`].
+pub struct PausedLoad {
+    pub(super) parts: Vec<Part>,
+    pub(super) written: Written,
+    pub(super) write_id: WriteId,
+    /// Where entries are written in which form, in key order. Empty: all as bottom runs.
+    sections: Vec<Section>,
+    /// The number of sections that have begun.
+    begun: usize,
+    /// Nodes that were read for the installation. They are not evicted while they are held.
+    pub(super) held: Vec<Arc<Node>>,
+}
+
+impl Default for PausedLoad {
+    fn default() -> Self {
+        Self::new(WriteId::SETTLED, Vec::new())
     }
 }
 
-/// The entries of a bulk load that is not continued, in key order. Dropping it frees their space.
+impl PausedLoad {
+    pub(super) fn new(write_id: WriteId, sections: Vec<Section>) -> Self {
+        Self {
+            parts: Vec::new(),
+            written: Written::default(),
+            write_id,
+            sections,
+            begun: 0,
+            held: Vec::new(),
+        }
+    }
+
+    /// The write of the entries.
+    #[must_use]
+    pub fn write_id(&self) -> WriteId {
+        self.write_id
+    }
+
+    /// The first and the last key; `None` if there is no entry.
+    #[must_use]
+    pub fn key_range(&self) -> Option<(&[u8], &[u8])> {
+        let (first, last) = (self.parts.first()?, self.parts.last()?);
+        let first = &first.run.handle.description().first_key;
+        Some((first, &last.run.handle.description().last_key))
+    }
+
+    /// The number of entries.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.written.entries
+    }
+
+    /// Reads the entries. The load must not be dropped before the result.
+    #[must_use]
+    pub fn read(&self) -> LoadedEntries {
+        LoadedEntries::new(self.parts.iter().map(|part| part.run.clone()), None)
+    }
+
+    /// A load without entries, otherwise like this one.
+    #[must_use]
+    pub fn without_entries(&self) -> Self {
+        Self::new(self.write_id, self.sections.clone())
+    }
+
+    /// Reads the entries of the load, which cannot be continued then.
+    #[must_use]
+    pub fn into_entries(self) -> LoadedEntries {
+        LoadedEntries::new(
+            self.parts.into_iter().map(|part| part.run),
+            Some(self.written),
+        )
+    }
+}
+
+/// The entries of a bulk load, in key order.
 pub struct LoadedEntries {
     source: Option<Source>,
     /// The current value.
     value: Vec<u8>,
     /// The current run and those after it.
     runs: VecDeque<RunRef>,
-    /// The blocks, which are freed after the runs are dropped.
-    _written: Written,
+    /// The blocks of a load that is not continued, which are freed after the runs are dropped.
+    _written: Option<Written>,
 }
 
 impl fmt::Debug for LoadedEntries {
@@ -72,6 +137,15 @@ impl fmt::Debug for LoadedEntries {
 }
 
 impl LoadedEntries {
+    fn new(runs: impl Iterator<Item = RunRef>, written: Option<Written>) -> Self {
+        Self {
+            source: None,
+            value: Vec::new(),
+            runs: runs.collect(),
+            _written: written,
+        }
+    }
+
     /// The current entry. `None` before the first `advance`, and at the end.
     #[inline]
     #[must_use]
@@ -135,27 +209,41 @@ impl Tree {
         });
     }
 
-    /// Starts to write the base, or continues the paused load `begun`.
+    /// Starts to write a load, or continues the paused load `begun`.
     ///
     /// # Panics
-    /// When the tree does not wait for a base.
+    /// When it is a base, and the tree does not wait for one.
     #[must_use]
     pub fn bulk_load(&self, begun: PausedLoad) -> BulkLoad<'_> {
         assert!(
-            self.load_version().awaits_base,
+            !begun.write_id.is_settled() || self.load_version().awaits_base,
             "the tree does not wait for a base"
         );
         let options = self.options();
-        let (level, leaf) = (MergeLevel::Bottom, options.leaf_bytes);
+        let output = |level, bytes| {
+            // No write before that of the entries is in the runs.
+            RunOutput::new(self, &options, begun.write_id, level, bytes, bytes)
+        };
         BulkLoad {
             tree: self,
-            output: RunOutput::new(self, &options, WriteId::SETTLED, level, leaf, leaf),
+            bottom: output(MergeLevel::Bottom, options.leaf_bytes),
+            upper: output(MergeLevel::Upper, options.run_bytes_max),
             load: begun,
         }
     }
 }
 
 impl BulkLoad<'_> {
+    /// Makes the upper runs so large that there are few of them in each child, if the load has
+    /// about `bytes` in total, as planning counts them.
+    pub fn expect_bytes(&mut self, bytes: u64) {
+        const RUNS_PER_CHILD: u64 = 4;
+        let runs = self.load.sections.len() as u64 * RUNS_PER_CHILD;
+        let cut = bytes.checked_div(runs).unwrap_or(0);
+        let run_bytes_max = self.tree.options().run_bytes_max;
+        self.upper.set_cut_bytes(cut.max(run_bytes_max));
+    }
+
     /// Adds an entry. Keys must ascend strictly.
     ///
     /// # Errors
@@ -165,38 +253,69 @@ impl BulkLoad<'_> {
     /// When the key is less than the previous key.
     #[inline]
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> StorageResult<()> {
-        let mut sink = Sink {
-            output: &mut self.output,
-            written: &mut self.load.written,
+        let next = self.load.sections.get(self.load.begun);
+        if next.is_some_and(|section| *section.start <= *key) {
+            self.begin_section(key)?;
+        }
+        let output = match self.load.level() {
+            MergeLevel::Bottom => &mut self.bottom,
+            MergeLevel::Upper => &mut self.upper,
         };
+        let write_id = self.load.write_id;
+        let written = &mut self.load.written;
         let value = StoredValue::Inline(value);
-        sink.push(key, WriteId::SETTLED, Operation::Put, value, true)
+        Sink { output, written }.push(key, write_id, Operation::Put, value, true)
     }
 
-    /// Ends the current leaf, so that the load can be continued later.
+    #[cold]
+    fn begin_section(&mut self, key: &[u8]) -> StorageResult<()> {
+        self.end_run()?;
+        let sections = self.load.sections.get(self.load.begun..);
+        let sections = sections.unwrap_or_default().iter();
+        self.load.begun += sections.take_while(|next| *next.start <= *key).count();
+        Ok(())
+    }
+
+    /// Ends the current run, so that the load can be continued later.
     ///
     /// # Errors
     /// `NoSpace`, `Io`.
     pub fn pause(mut self) -> StorageResult<PausedLoad> {
-        self.end_leaf()?;
+        self.end_run()?;
         Ok(self.load)
     }
 
-    fn end_leaf(&mut self) -> StorageResult<()> {
-        let load = &mut self.load;
-        let runs = self.output.take(Vec::new(), &mut load.written)?;
-        load.runs.extend(runs);
+    fn end_run(&mut self) -> StorageResult<()> {
+        let level = self.load.level();
+        let output = match level {
+            MergeLevel::Bottom => &mut self.bottom,
+            MergeLevel::Upper => &mut self.upper,
+        };
+        let runs = output.take(Vec::new(), &mut self.load.written)?;
+        let parts = runs.into_iter().map(|run| Part { run, level });
+        self.load.parts.extend(parts);
         Ok(())
     }
+}
 
+impl PausedLoad {
+    /// The form in which the next entry is written.
+    fn level(&self) -> MergeLevel {
+        let current = self.begun.checked_sub(1);
+        let section = current.and_then(|current| self.sections.get(current));
+        section.map_or(MergeLevel::Bottom, |section| section.level)
+    }
+}
+
+impl Tree {
     /// Installs the base. From then on the tree behaves like any other. The base is durable with
     /// the next checkpoint.
     ///
-    /// # Errors
-    /// `NoSpace`, `Io`.
-    pub fn finish(mut self) -> StorageResult<()> {
-        self.end_leaf()?;
-        let PausedLoad { runs, written } = self.load;
+    /// # Panics
+    /// When the tree does not wait for a base.
+    pub fn install_base(&self, load: PausedLoad) {
+        let PausedLoad { parts, written, .. } = load;
+        let runs: Vec<RunRef> = parts.into_iter().map(|part| part.run).collect();
         let cuts: Vec<Key> = runs
             .windows(2)
             .filter_map(|pair| match pair {
@@ -204,7 +323,7 @@ impl BulkLoad<'_> {
                 _ => None,
             })
             .collect();
-        let tree = self.tree;
+        let tree = self;
         let options = tree.options();
         let mut install = tree.install.lock();
         let install = &mut *install;
@@ -239,6 +358,5 @@ impl BulkLoad<'_> {
         let mut new = version.with_root(root, &tree.file, install.checkpoint_pin());
         new.awaits_base = false;
         tree.publish_version(new);
-        Ok(())
     }
 }

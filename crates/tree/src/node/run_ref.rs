@@ -84,6 +84,19 @@ impl RunHandle {
         }
     }
 
+    /// The same run in another form. For a run that no version refers to yet.
+    pub(crate) fn with_form(&self, form: RunForm) -> Self {
+        let marks = self.marks();
+        Self {
+            run: Arc::clone(&self.run),
+            form,
+            id: self.id,
+            extent: self.extent.clone(),
+            settled: AtomicBool::new(marks.is_settled),
+            purged_below: AtomicU64::new(marks.purged_below.0),
+        }
+    }
+
     pub(crate) fn id(&self) -> RunId {
         self.id
     }

@@ -8,6 +8,7 @@
 
 pub mod amplification;
 pub mod committed;
+pub mod loads;
 pub mod settled;
 pub mod text_rows;
 

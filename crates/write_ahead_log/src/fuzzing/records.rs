@@ -87,6 +87,10 @@ pub fn example_records(visit: &mut dyn FnMut(&Record<'_>)) {
             write_ids: (&ids).into(),
         },
         Record::TablesAltered { bytes: b"tables" },
+        Record::Load {
+            file: FileId(1),
+            write_id: WriteId(5),
+        },
         Record::Void {
             bytes: Rest(b"revoked"),
         },

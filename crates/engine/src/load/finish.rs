@@ -1,0 +1,504 @@
+//! The end of a load.
+//!
+//! 1. Write the entries of each index as runs, in key order. So two rows of the load with the same
+//!    key are found.
+//! 2. Wait until no other load of the table that has come to this step is active.
+//! 3. In each unique index, lock the range of the keys against insertions of other transactions, and
+//!    wait for the writes that have checked for such locks before. From then on no other transaction inserts
+//!    one of the keys. Other transactions still change and delete existing rows.
+//! 4. Look each unique key up. Wait for active transactions that have written it. A live entry is a
+//!    duplicate. If the tree has no data in the range of the keys, there is none.
+//! 5. Flush the memtables that have deletes: they may be deletes of the keys, and the runs of the
+//!    load are below memtables.
+//! 6. Install the runs of each index under a write guard, like the insertion of one row: if another
+//!    transaction holds a range lock that overlaps the range of the keys, wait for it first.
+//! 7. Checkpoint the files.
+//!
+//! After an error before step 6 nothing has changed. After a later one some indexes may have the
+//! entries, and the caller rolls the statement back.
+
+use super::{IndexLoad, RowLoad};
+use crate::core::EngineCore;
+use crate::core::index::Index;
+use crate::core::sorts::checked;
+use crate::core::table::Table;
+use crate::error::{EngineError, EngineResult};
+use crate::index_number::IndexNumber;
+use crate::maintenance::flusher::{FlushContext, FlushTargets};
+use crate::newest_version::{NewestVersion, read_newest_version};
+use crate::transaction::{Duplicate, EngineTransaction, TransactionContext};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+use teak_base::WriteId;
+use teak_base::bytes::key_successor;
+use teak_bulk_load::{LoadError, LoadObserver};
+use teak_transactions::{
+    LockMode, RangeLockKind, RangeQueuePositions, RowName, TransactionHandle, WaitError,
+};
+use teak_tree::PausedLoad;
+
+/// Entries between two progress reports.
+const PROGRESS_ENTRIES: u64 = 16 * 1024;
+
+/// Keys between two checks for an interrupt.
+const CHECK_KEYS: u64 = 1024;
+
+/// The written entries of one index.
+struct Written {
+    number: IndexNumber,
+    index: Arc<Index>,
+    unique: bool,
+    load: PausedLoad,
+}
+
+impl Written {
+    /// The first key, and the end of the range of the keys. `None` if there is no entry.
+    fn range(&self) -> Option<(&[u8], Vec<u8>)> {
+        let (first, last) = self.load.key_range()?;
+        Some((first, key_successor(last)))
+    }
+}
+
+/// The runs of all indexes while they are written, by the thread of the statement and by threads that are
+/// idle. Each thread takes one index after the other.
+struct Writing<'a> {
+    core: &'a EngineCore,
+    handle: &'a Arc<TransactionHandle>,
+    indexes: &'a [Arc<Index>],
+    loads: Vec<Mutex<Option<IndexLoad>>>,
+    outcomes: Vec<Mutex<Option<Outcome>>>,
+    next: AtomicUsize,
+    has_failed: Arc<AtomicBool>,
+    /// Entries written.
+    done: AtomicU64,
+    total: u64,
+}
+
+/// Why the runs of an index could not be written. After `DuplicateKey`, also the duplicate entry.
+struct Failure {
+    error: EngineError,
+    duplicate: Option<Duplicate>,
+}
+
+impl Failure {
+    /// Whether the writing may have ended because of another index.
+    fn was_stopped(&self) -> bool {
+        matches!(self.error, EngineError::Wait(WaitError::Interrupted))
+    }
+}
+
+type Outcome = Result<Written, Box<Failure>>;
+
+/// Writing one index.
+struct IndexWriting<'a, 'b> {
+    all: &'a Writing<'b>,
+    number: IndexNumber,
+    unique: bool,
+    duplicate: Option<Duplicate>,
+    report: &'a mut dyn FnMut(u64, u64),
+}
+
+impl LoadObserver for IndexWriting<'_, '_> {
+    type Error = EngineError;
+
+    fn check(&mut self) -> EngineResult<()> {
+        Ok(())
+    }
+
+    fn written(&mut self, entries: u64) {
+        let all = self.all;
+        let before = all.done.fetch_add(entries, Ordering::Relaxed);
+        if (before + entries) / PROGRESS_ENTRIES > before / PROGRESS_ENTRIES {
+            (self.report)(before + entries, all.total);
+        }
+    }
+
+    fn duplicate(&mut self, key: &[u8], value: &[u8]) -> EngineResult<()> {
+        if !self.unique {
+            let reason = "a key was added twice to an index that is not unique";
+            return Err(EngineError::InvalidArgument(reason.into()));
+        }
+        self.duplicate = Some(Duplicate {
+            index: self.number,
+            key: key.to_vec(),
+            value: value.to_vec(),
+            is_locked: false,
+        });
+        Err(EngineError::DuplicateKey)
+    }
+}
+
+impl<'a> Writing<'a> {
+    fn new(
+        core: &'a EngineCore,
+        handle: &'a Arc<TransactionHandle>,
+        load: &'a mut RowLoad,
+    ) -> Self {
+        let loads = std::mem::take(&mut load.loads);
+        Self {
+            core,
+            handle,
+            indexes: &load.indexes,
+            total: loads.iter().map(|load| load.entries.entries()).sum(),
+            outcomes: loads.iter().map(|_| Mutex::default()).collect(),
+            loads: loads
+                .into_iter()
+                .map(|load| Mutex::new(Some(load)))
+                .collect(),
+            next: AtomicUsize::new(0),
+            has_failed: Arc::default(),
+            done: AtomicU64::new(0),
+        }
+    }
+
+    /// Writes indexes until all are taken.
+    fn run(&self, report: &mut dyn FnMut(u64, u64)) {
+        loop {
+            let at = self.next.fetch_add(1, Ordering::Relaxed);
+            let (Some(load), Some(outcome)) = (self.loads.get(at), self.outcomes.get(at)) else {
+                return;
+            };
+            let load = load.lock().take();
+            let written = load.and_then(|load| self.write(at, load, report));
+            if !matches!(written, Some(Ok(_))) {
+                self.has_failed.store(true, Ordering::Relaxed);
+            }
+            *outcome.lock() = written;
+        }
+    }
+
+    fn write(
+        &self,
+        at: usize,
+        load: IndexLoad,
+        report: &mut dyn FnMut(u64, u64),
+    ) -> Option<Outcome> {
+        let index = self.indexes.get(at)?;
+        let number = IndexNumber(u32::try_from(at).ok()?);
+        let IndexLoad { unique, entries } = load;
+        let mut writing = IndexWriting {
+            all: self,
+            number,
+            unique,
+            duplicate: None,
+            report,
+        };
+        // If another index has failed, the rest is not needed.
+        let (has_failed, handle) = (Arc::clone(&self.has_failed), Arc::clone(self.handle));
+        let stops = move || has_failed.load(Ordering::Relaxed) || handle.is_interrupted();
+        let finished = entries.finish(&index.tree, &stops, &mut writing);
+        let duplicate = writing.duplicate;
+        let load = match finished {
+            Ok(load) => Ok(load),
+            Err(LoadError::Caller(error)) => Err(error),
+            Err(LoadError::Failed(error)) => checked(self.core, index, Err(error)),
+        };
+        let index = Arc::clone(index);
+        Some(match load {
+            Ok(load) => Ok(Written {
+                number,
+                index,
+                unique,
+                load,
+            }),
+            Err(error) => Err(Box::new(Failure { error, duplicate })),
+        })
+    }
+
+    /// The runs of all indexes, or the error that has stopped the others.
+    fn into_written(self) -> Result<Vec<Written>, Box<Failure>> {
+        let mut all = Vec::with_capacity(self.outcomes.len());
+        let mut failed: Option<Box<Failure>> = None;
+        for outcome in self.outcomes {
+            let outcome = outcome.into_inner().unwrap_or_else(|| {
+                let reason = "a thread that wrote a load has ended";
+                Err(Box::new(Failure {
+                    error: EngineError::Internal(reason.into()),
+                    duplicate: None,
+                }))
+            });
+            match outcome {
+                Ok(written) => all.push(written),
+                Err(failure) if failed.as_ref().is_none_or(|first| first.was_stopped()) => {
+                    failed = Some(failure);
+                }
+                Err(_) => {}
+            }
+        }
+        failed.map_or(Ok(all), Err)
+    }
+}
+
+impl EngineTransaction {
+    /// Adds the rows of a load to the table. Returns their number. Calls `progress` regularly with
+    /// the number of entries written and their total.
+    ///
+    /// # Errors
+    /// `DuplicateKey`, after which [`EngineTransaction::duplicate`] returns one of the entries with
+    /// the key; `Conflict` under snapshot isolation, when a unique key that the snapshot sees was
+    /// deleted; `TableReadOnly`, `Wait`, `Storage`. Some indexes may then have the entries: the
+    /// caller must roll back to a savepoint.
+    pub fn finish_load(
+        &mut self,
+        load: RowLoad,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> EngineResult<u64> {
+        let rows = load.rows;
+        if rows == 0 {
+            return Ok(0);
+        }
+        let (table, write_id) = (load.table.share(), load.write_id);
+        let mut written = self.write_entries(load, progress)?;
+        self.admit_again(&table)?;
+        self.begin_turn(&table.table, &written, write_id)?;
+        for index in written.iter().filter(|index| index.unique) {
+            self.lock_keys(index)?;
+        }
+        for index in written.iter().filter(|index| index.unique) {
+            self.check_absent(index)?;
+        }
+        let core = Arc::clone(&self.core);
+        flush_deletes(&core, &written)?;
+        // A rollback cleans up if there are many.
+        self.handle().note_rows_written(rows);
+        for index in &mut written {
+            self.install(index)?;
+        }
+        let context = FlushContext::from(&*core);
+        let _hurry = context.pacer.hurry();
+        for index in &written {
+            context.checkpoint_index(&index.index)?;
+        }
+        let counts = &core.counts;
+        counts.bulk_loads.fetch_add(1, Ordering::Relaxed);
+        counts.bulk_load_rows.fetch_add(rows, Ordering::Relaxed);
+        self.rows.inserted += rows;
+        Ok(rows)
+    }
+
+    /// Step 1.
+    fn write_entries(
+        &mut self,
+        mut load: RowLoad,
+        report: &mut dyn FnMut(u64, u64),
+    ) -> EngineResult<Vec<Written>> {
+        let (core, handle) = (Arc::clone(&self.core), Arc::clone(self.handle()));
+        let writing = Writing::new(&core, &handle, &mut load);
+        std::thread::scope(|scope| {
+            for _ in 1..writing.loads.len() {
+                let Some(working) = core.job_threads.begin_sort_task() else {
+                    break;
+                };
+                let builder = std::thread::Builder::new().name("teak-load".into());
+                let writing = &writing;
+                let started = builder.spawn_scoped(scope, move || {
+                    writing.run(&mut |_, _| ());
+                    drop(working);
+                });
+                if started.is_err() {
+                    break;
+                }
+            }
+            writing.run(report);
+        });
+        writing.into_written().map_err(|failure| {
+            let Failure { error, duplicate } = *failure;
+            if let (Some(duplicate), Ok(context)) = (duplicate, self.context()) {
+                *context.duplicate = duplicate;
+            }
+            error
+        })
+    }
+
+    /// Step 2.
+    fn begin_turn(
+        &mut self,
+        table: &Table,
+        written: &[Written],
+        write_id: WriteId,
+    ) -> EngineResult<()> {
+        let context = self.context()?;
+        let mut deadline = None;
+        loop {
+            let other = {
+                let mut loading = table.loading.lock();
+                let ids = context.core.transactions.ids();
+                let is_active = |id: &WriteId| {
+                    let owner = ids.active_owner(*id);
+                    owner.is_some_and(|owner| owner != context.transaction.id())
+                };
+                let other = loading.filter(is_active);
+                if other.is_none() {
+                    *loading = Some(write_id);
+                }
+                other
+            };
+            let (Some(other), Some(rows)) = (other, written.first()) else {
+                return Ok(());
+            };
+            let timeout = context.remaining_timeout(&mut deadline);
+            // The wait is for no row in particular.
+            let row = RowName::new(&rows.index.ranges, &[]);
+            let transactions = &context.core.transactions;
+            transactions.wait_for_write(context.transaction, other, row, timeout)?;
+        }
+    }
+
+    /// Step 3 in one index.
+    fn lock_keys(&mut self, written: &Written) -> EngineResult<()> {
+        let Some((first, end)) = written.range() else {
+            return Ok(());
+        };
+        let context = self.context()?;
+        let timeout = context.remaining_timeout(&mut None);
+        context.core.transactions.lock_range(
+            context.transaction,
+            &written.index.ranges,
+            RangeLockKind::Gap,
+            (first, Some(&end)),
+            timeout,
+        )?;
+        written.index.tree.wait_for_writers();
+        Ok(())
+    }
+
+    /// Step 4 in one index.
+    fn check_absent(&mut self, written: &Written) -> EngineResult<()> {
+        let core = Arc::clone(&self.core);
+        let index = &written.index;
+        let Some((first, last)) = written.load.key_range() else {
+            return Ok(());
+        };
+        if !core.checked(index, index.tree.may_hold_keys(first, last))? {
+            return Ok(());
+        }
+        let mut entries = written.load.read();
+        let mut checked = 0u64;
+        while core.checked(index, entries.advance())? {
+            if checked.is_multiple_of(CHECK_KEYS) {
+                self.check_interrupt()?;
+            }
+            checked += 1;
+            if let Some((key, _)) = entries.entry() {
+                self.check_key_absent(written, key)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_key_absent(&mut self, written: &Written, key: &[u8]) -> EngineResult<()> {
+        let mut context = self.context()?;
+        let row = RowName::new(&written.index.ranges, key);
+        let mut is_locked = false;
+        let checked = check_key_absent(&mut context, written, row, &mut is_locked);
+        if is_locked {
+            let transactions = &context.core.transactions;
+            transactions.unlock(context.transaction, row.lock);
+        }
+        checked
+    }
+
+    /// Step 6 in one index.
+    fn install(&mut self, written: &mut Written) -> EngineResult<()> {
+        let Some((first, end)) = written.range() else {
+            return Ok(());
+        };
+        let first = first.to_vec();
+        let core = Arc::clone(&self.core);
+        let context = self.context()?;
+        let me = context.transaction.id();
+        let Written { index, load, .. } = written;
+        let mut queue = RangeQueuePositions::default();
+        let mut deadline = None;
+        loop {
+            let guard = index.tree.write_guard();
+            if !index.access.is_open() && !core.begin_writes(index)? {
+                let reason = "an index was removed during a load";
+                return Err(EngineError::Internal(reason.into()));
+            }
+            if let Some(key) = index.ranges.blocked_key(&first, &end, me) {
+                drop(guard);
+                let timeout = context.remaining_timeout(&mut deadline);
+                let (transaction, ranges) = (&*context.transaction, &index.ranges);
+                core.transactions.wait_for_range_lock(
+                    transaction,
+                    &mut queue,
+                    ranges,
+                    &key,
+                    true,
+                    timeout,
+                )?;
+                continue;
+            }
+            let required = index.tree.install_load(load);
+            drop(guard);
+            match core.checked(index, required)? {
+                Some(node) => core.checked(index, index.tree.read_required(load, &node))?,
+                None => {
+                    FlushContext::from(&*core).note_change(index);
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Step 4 for one key. Locks it, to wait for a transaction that has locked the existing row and may
+/// delete it.
+fn check_key_absent(
+    context: &mut TransactionContext<'_>,
+    written: &Written,
+    row: RowName<'_>,
+    is_locked: &mut bool,
+) -> EngineResult<()> {
+    const MODE: LockMode = LockMode::Exclusive;
+    let (index, key) = (&*written.index, row.key);
+    let me = context.transaction.id();
+    let mut deadline: Option<Instant> = None;
+    loop {
+        let value = Some(&mut context.duplicate.value);
+        match read_newest_version(context.core, index, key, me, value)? {
+            NewestVersion::Absent(Some(deleted)) if context.is_newer_than_snapshot(deleted) => {
+                return context.accept_deleted_after_snapshot(index, key);
+            }
+            NewestVersion::Absent(_) => return Ok(()),
+            NewestVersion::Live(_) if !*is_locked && is_locked_by_another(context, index, row) => {
+                context.lock_unless_locked(row, MODE, is_locked, &mut deadline)?;
+            }
+            NewestVersion::Live(_) => {
+                context.duplicate.index = written.number;
+                context.duplicate.key.clear();
+                context.duplicate.key.extend_from_slice(key);
+                context.duplicate.is_locked = false;
+                return Err(EngineError::DuplicateKey);
+            }
+            NewestVersion::Uncommitted(id) => {
+                let timeout = context.remaining_timeout(&mut deadline);
+                let transactions = &context.core.transactions;
+                transactions.wait_for_write(context.transaction, id, row, timeout)?;
+            }
+        }
+    }
+}
+
+fn is_locked_by_another(context: &TransactionContext<'_>, index: &Index, row: RowName<'_>) -> bool {
+    let me = context.transaction.id();
+    let locks = context.core.transactions.locks();
+    locks.row_conflicts(row.lock, me, LockMode::Exclusive)
+        || index.ranges.blocks_row(row.key, me, LockMode::Exclusive)
+}
+
+/// Step 5.
+fn flush_deletes(core: &EngineCore, written: &[Written]) -> EngineResult<()> {
+    let context = FlushContext::from(core);
+    let mut targets = FlushTargets::new(true);
+    for written in written {
+        if written.index.tree.holds_unflushed_deletes() {
+            context.freeze(&written.index);
+            targets.add(&written.index);
+        }
+    }
+    context.flush(targets)
+}

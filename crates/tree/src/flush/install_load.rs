@@ -1,0 +1,173 @@
+//! Adding the entries of one write to a tree with data, as runs above all others.
+//!
+//! The caller ensures that no entry of a memtable must be below the load: as long as the load is
+//! neither installed nor dropped, no other write adds an entry with one of its keys, and memtables
+//! have no delete of such a key ([`Tree::holds_unflushed_deletes`]).
+//!
+//! Entries after the end of a tree's data are written as bottom runs. If there is data in their range
+//! when the load is installed, they are installed as upper runs, because bottom runs are the oldest
+//! data.
+
+use super::bulk::{PausedLoad, Section};
+use super::divide::divide_at_gaps;
+use super::partition::Part;
+use crate::merge::MergeLevel;
+use crate::node::{
+    Child, ChildId, Depth, EditBase, EditStop, Editor, EndOfData, Key, KeyRange, MissingNode, Node,
+    RunForm, RunRef,
+};
+use crate::tree::Tree;
+use std::sync::Arc;
+use teak_base::{StorageError, StorageResult, WriteId};
+
+/// One section for each child of the root, and one for the keys after all data.
+fn sections(root: &Node) -> Vec<Section> {
+    let all = KeyRange::all();
+    let mut sections = Vec::new();
+    for (child, range) in root.children_with_ranges(&all) {
+        let (start, level) = (range.lower.clone(), MergeLevel::Upper);
+        let upper = Section { start, level };
+        let level = MergeLevel::Bottom;
+        match child.end_of_data() {
+            EndOfData::Empty => sections.push(Section { level, ..upper }),
+            EndOfData::Before(end) if range.upper.is_none() => {
+                sections.push(upper);
+                let start = Key::from(end);
+                sections.push(Section { start, level });
+            }
+            EndOfData::Before(_) | EndOfData::Unbounded => sections.push(upper),
+        }
+    }
+    sections
+}
+
+/// Whether the range is within a child of the root, and after its data.
+fn is_after_data(root: &Node, range: &KeyRange) -> bool {
+    let position = root.child_position(&range.lower);
+    let child_range = root.child_range(position, &KeyRange::all());
+    let Some(child) = root.children.get(position) else {
+        return false;
+    };
+    child_range.covers(range)
+        && match child.end_of_data() {
+            EndOfData::Empty => true,
+            EndOfData::Before(end) => *end <= *range.lower,
+            EndOfData::Unbounded => false,
+        }
+}
+
+/// The part as it is installed below this root.
+fn placed(part: &Part, root: &Node) -> Part {
+    let is_bottom = part.level == MergeLevel::Bottom && is_after_data(root, &part.run.range());
+    let (level, form) = match is_bottom {
+        true => (MergeLevel::Bottom, RunForm::Bottom),
+        false => (MergeLevel::Upper, RunForm::Upper),
+    };
+    let handle = &part.run.handle;
+    let run = match handle.form == form {
+        true => part.run.clone(),
+        false => RunRef::whole(Arc::new(handle.with_form(form))),
+    };
+    Part { run, level }
+}
+
+/// A node that must be read before a load can be installed.
+#[derive(Debug)]
+pub struct RequiredNode(MissingNode);
+
+impl Tree {
+    /// Begins a load of entries of one write, which [`Tree::bulk_load`] writes and
+    /// [`Tree::install_load`] adds.
+    ///
+    /// # Panics
+    /// When the id is that of settled entries.
+    #[must_use]
+    pub fn begin_load(&self, write_id: WriteId) -> PausedLoad {
+        assert!(!write_id.is_settled(), "the entries have a write");
+        PausedLoad::new(write_id, sections(&self.load_version().root))
+    }
+
+    /// Whether a memtable has a delete or a range tombstone: the next load must not be installed
+    /// before it is flushed.
+    #[must_use]
+    pub fn holds_unflushed_deletes(&self) -> bool {
+        let version = self.load_version();
+        version.memtables().any(|slot| {
+            let memtable = &slot.memtable;
+            memtable.deletes() > 0 || memtable.tombstone_count() > 0
+        })
+    }
+
+    /// Adds the entries of the load to the tree, as the newest ones in runs. Does no I/O: if a node
+    /// must be read first, it is returned, and the caller repeats the call after
+    /// [`Tree::read_required`]. The entries are durable with the next checkpoint.
+    ///
+    /// # Errors
+    /// `Corrupt`. The tree is then unchanged.
+    ///
+    /// # Panics
+    /// When the tree waits for a base.
+    pub fn install_load(&self, load: &mut PausedLoad) -> StorageResult<Option<RequiredNode>> {
+        let options = self.options();
+        let mut install = self.install.lock();
+        let install = &mut *install;
+        let version = self.version.load_full();
+        assert!(!version.awaits_base, "the tree waits for a base");
+        let parts: Vec<Part> = load
+            .parts
+            .iter()
+            .map(|part| placed(part, &version.root))
+            .collect();
+        let base = EditBase {
+            options: &options,
+            shared: &install.shared,
+            claimed: &install.claimed,
+        };
+        // The edit belongs to no job.
+        let (root, own) = (Arc::clone(&version.root), ChildId::ROOT);
+        let mut editor = Editor::new(root, base, own, &mut install.next_child_id);
+        let mut added = parts.iter().rev().map(|part| add(&mut editor, part));
+        let edited = added.try_for_each(|added| added);
+        editor.release_own();
+        match edited.and_then(|()| editor.finish()) {
+            Ok(edited) => {
+                install.set_references(&edited.references);
+                install.add_dropped(edited.dropped);
+                install.add_undurable(None, Some(load.write_id));
+                self.file
+                    .publish(std::mem::take(&mut load.written.blocks), &[]);
+                install.changed = true;
+                let new = version.with_root(edited.root, &self.file, install.checkpoint_pin());
+                self.publish_version(new);
+                load.parts.clear();
+                load.held.clear();
+                Ok(None)
+            }
+            Err(EditStop::Missing(missing)) => Ok(Some(RequiredNode(missing))),
+            Err(EditStop::Damaged(reason)) => Err(StorageError::corrupt(self.path(), 0, reason)),
+        }
+    }
+
+    /// Reads the node that an installation requires. It remains in memory until the load is
+    /// installed or dropped.
+    ///
+    /// # Errors
+    /// Errors of reading nodes.
+    pub fn read_required(&self, load: &mut PausedLoad, node: &RequiredNode) -> StorageResult<()> {
+        let RequiredNode(missing) = node;
+        let node = self.nodes.load(&missing.link, &missing.range)?;
+        load.held.push(node.to_arc());
+        Ok(())
+    }
+}
+
+fn add(editor: &mut Editor<'_>, part: &Part) -> Result<(), EditStop> {
+    match part.level {
+        MergeLevel::Bottom => editor.add_run(&part.run, Depth::Leaf, &divide_at_gaps),
+        MergeLevel::Upper => {
+            editor.add_run(&part.run, Depth::Root, &|_, child: Arc<Child>, range| {
+                vec![(range.lower.clone(), child)]
+            })
+        }
+    }
+}

@@ -4,7 +4,7 @@
 # stages.
 #   scripts/test.sh [stage...]     default: all stages: setup lint cargo schedules build codecs mtr compare clients suites
 #                                  isolation kill ddl_kill flip replication spider full-disk soak simulate c-library
-#   STATEMENTS=250000 TRANSACTIONS=3000 KILLS=20 DDL_KILLS=10 ROUNDS=15 REPLICATION_KILLS=5 MINUTES=1 SEEDS=300 SCHEDULES=200    sizes of some stages (the defaults)
+#   STATEMENTS=250000 TRANSACTIONS=3000 KILLS=20 LOAD_KILLS=10 DDL_KILLS=10 ROUNDS=15 REPLICATION_KILLS=5 MINUTES=1 SEEDS=300 SCHEDULES=200    sizes of some stages (the defaults)
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -95,6 +95,7 @@ for name; do
             stage kill python3 -m tests.crash.run --kills="${KILLS:-20}"
             stage kill-binlog python3 -m tests.crash.run --kills=8 --seed=2 --cache=8M --server-option=--log-bin=kill \
                 --server-option=--binlog-format=row --server-option=--sync-binlog=1
+            stage kill-loads python3 -m tests.crash.loads --kills="${LOAD_KILLS:-10}"
             ;;
         compare) stage compare python3 -m tests.sql.run --statements="${STATEMENTS:-250000}" --seed=1 ;;
         ddl_kill) stage ddl_kill python3 -m tests.ddl_crash.run --kills="${DDL_KILLS:-10}" --seed=1 ;;

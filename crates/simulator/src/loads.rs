@@ -109,7 +109,10 @@ impl Simulation {
             return Err(Bug(text));
         }
         match found {
-            Ok(Some(_)) => self.add_loaded(id, &planned),
+            Ok(Some(_)) => {
+                self.report.loads += 1;
+                self.add_loaded(id, &planned);
+            }
             Ok(None) => {}
             Err(_) => self.roll_back(session_index),
         }

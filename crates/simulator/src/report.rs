@@ -29,6 +29,8 @@ pub struct Report {
     pub prepared: u64,
     /// Tables altered in place.
     pub alterations: u64,
+    /// Loads of many rows that succeeded.
+    pub loads: u64,
     /// Events lost in a crash, none of them acknowledged.
     pub events_lost: u64,
     /// Unacknowledged events that survived.
@@ -57,6 +59,7 @@ impl Report {
         self.commits += other.commits;
         self.prepared += other.prepared;
         self.alterations += other.alterations;
+        self.loads += other.loads;
         self.events_lost += other.events_lost;
         self.events_kept += other.events_kept;
         self.hidden_files += other.hidden_files;

@@ -19,7 +19,6 @@ namespace {
 
 struct Header {
   uint32_t key_bytes, value_bytes;
-  bool unchecked;
 };
 
 /* Whether the statement only inserts rows, and a duplicate key is an error. */
@@ -79,8 +78,7 @@ int BulkInsert::keep(const std::vector<teak_row_entry> &entries) {
 
 bool BulkInsert::add_kept(const std::vector<teak_row_entry> &entries) {
   for (const teak_row_entry &entry : entries) {
-    const Header header = {static_cast<uint32_t>(entry.key.len), static_cast<uint32_t>(entry.value.len),
-                           entry.unchecked};
+    const Header header = {static_cast<uint32_t>(entry.key.len), static_cast<uint32_t>(entry.value.len)};
     kept_.append(&header, sizeof(header));
     kept_.append(entry.key.data, entry.key.len);
     kept_.append(entry.value.data, entry.value.len);
@@ -100,7 +98,7 @@ size_t BulkInsert::read_row(size_t at, std::vector<teak_row_entry> *entries) con
     at += header.key_bytes;
     const teak_slice value = {kept_.data() + at, header.value_bytes};
     at += header.value_bytes;
-    (*entries)[index] = {index, header.unchecked, key, value};
+    (*entries)[index] = {index, false, key, value};
   }
   return at;
 }
@@ -135,7 +133,6 @@ int BulkInsert::load(const std::vector<teak_row_entry> &entries) {
 int BulkInsert::finish(bool *is_duplicate, teak_duplicate *duplicate) {
   uint64_t rows = 0;
   const teak_status status = teak_load_finish(load_, open_.transaction(), nullptr, nullptr, &rows, duplicate);
-  cancel();
   *is_duplicate = status == TEAK_DUPLICATE_KEY;
   return status == TEAK_OK || *is_duplicate ? 0 : open_.failure(status);
 }

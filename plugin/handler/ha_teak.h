@@ -14,6 +14,7 @@
      RowFetcher          from an entry of an index to the server's record; pushed conditions and filters
      Scan                scans of an index or of the table, lookups by key
      RowWriter           INSERT, UPDATE, DELETE
+     BulkInsert          statements that insert many rows
      Costs               costs of reads for the optimiser
      AutoIncrement       values of AUTO_INCREMENT columns
      TableStatistics     sizes and estimates for the optimiser and INFORMATION_SCHEMA

@@ -10,6 +10,7 @@ The run counts as one test.
 """
 
 import argparse
+import math
 import random
 import sys
 import threading
@@ -26,7 +27,7 @@ FAULTS_SHOWN = 12
 
 def write_file(path, first, rows):
     """Rows with the numbers from `first` on, in another order."""
-    step = next(step for step in range(7919, 8919, 2) if rows % step)
+    step = next(step for step in range(7919, 8919, 2) if math.gcd(step, rows) == 1)
     with open(path, "w", encoding="ascii") as file:
         for n in range(rows):
             number = first + n * step % rows
@@ -34,11 +35,11 @@ def write_file(path, first, rows):
 
 
 class Load(threading.Thread):
-    """Loads the file; `rows` is the acknowledged number, or None."""
+    """Loads the file; `rows` is the acknowledged number, or None. `error`: why it failed, if not because of a kill."""
 
     def __init__(self, server, path):
         super().__init__(daemon=True)
-        self.server, self.path, self.rows, self.seconds = server, path, None, 0.0
+        self.server, self.path, self.rows, self.error, self.seconds = server, path, None, None, 0.0
 
     def run(self):
         began = time.monotonic()
@@ -46,8 +47,7 @@ class Load(threading.Thread):
             with self.server.connect("loads") as connection:
                 self.rows = connection.run(f"LOAD DATA INFILE '{self.path}' INTO TABLE t")
         except SqlError as error:
-            if not error.lost:
-                raise
+            self.error = None if error.lost else error
         self.seconds = time.monotonic() - began
 
 
@@ -71,8 +71,10 @@ class Test:
             connection.run(f"LOAD DATA INFILE '{kept}' INTO TABLE t")
         load = Load(self.server, self.path)
         load.run()
-        if load.rows != self.options.rows:
-            raise RuntimeError(f"{load.rows} rows were loaded, not {self.options.rows}")
+        with self.server.connect() as connection:
+            loaded = connection.run("SHOW GLOBAL STATUS LIKE 'Teak_bulk_load_rows'")[0][1]
+        if int(loaded) != self.options.rows:
+            raise RuntimeError(f"{int(loaded)} rows were loaded in bulk, not {self.options.rows}: {load.error}")
         self.delete_loaded()
         return load.seconds
 
@@ -105,6 +107,8 @@ class Test:
         time.sleep(self.random.uniform(0, 1.1 * seconds))
         self.server.kill()
         load.join(60)
+        if load.is_alive() or load.error:
+            self.faults.append(f"kill {number}: {load.error or 'the session did not end'}")
         self.server.start(timeout=600)
         others = self.check(number, load.rows)
         if others:

@@ -17,7 +17,7 @@ mod pointers;
 mod run;
 mod versioned;
 
-pub(crate) use self::callback::{Context, interruption};
+pub(crate) use self::callback::{Context, interruption, progress_report};
 pub(crate) use self::failure::{Failure, Outcome};
 pub(crate) use self::pointers::{Out, OwnedHandle, array, exclusive, is_null, reference};
 pub(crate) use self::run::{LAST_ERROR, call, value_or};

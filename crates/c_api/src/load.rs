@@ -1,10 +1,10 @@
 //! Adding many rows to a table.
 
-use crate::boundary::{Failure, boundary, free};
+use crate::boundary::{Failure, boundary, free, progress_report};
 use crate::handles::{teak_table, teak_transaction};
-use crate::row::{converted_entries, teak_duplicate, teak_row_entry};
+use crate::row::{converted_entries, teak_duplicate, teak_row_entry, with_duplicate};
 use crate::status::teak_status;
-use ::teak_engine::{EngineError, RowLoad};
+use ::teak_engine::RowLoad;
 use std::ffi::c_void;
 
 /// Rows that are being added to a table, from teak_load_begin() to teak_load_end(). Used by the
@@ -62,10 +62,9 @@ pub unsafe extern "C" fn teak_load_add(
 }
 
 /// Adds the rows to the table, as rows that the transaction has inserted, and makes them durable;
-/// they become visible to others when the transaction commits. It must be the transaction that has begun
-/// the load. `rows` receives their number.
-/// `progress` may be NULL; it is called regularly on the calling thread, with the number of written
-/// entries and their total. On TEAK_DUPLICATE_KEY `duplicate`, which may be NULL, receives an entry
+/// they become visible to others when the transaction commits. It must be the transaction that has
+/// begun the load. `rows` receives their number. `progress` may be NULL; it is called regularly on the
+/// calling thread, with the number of written entries and their total. On TEAK_DUPLICATE_KEY `duplicate`, which may be NULL, receives an entry
 /// with the duplicate key, which may be one of the load; it is valid until the next call on the
 /// transaction. The call may wait for locks like teak_transaction_insert(), and until other loads of
 /// the table that are being finished are committed. After an error the caller must roll back to a
@@ -81,16 +80,8 @@ pub unsafe extern "C" fn teak_load_finish(
 ) -> teak_status {
     boundary!([exclusive(load), owned(transaction), out(rows), maybe_out(duplicate)] {
         let load = load.load.take().ok_or_else(finished)?;
-        let added = transaction.finish_load(load, &mut |done, total| {
-            if let Some(progress) = progress {
-                // SAFETY: the caller's callback, with the caller's context.
-                unsafe { progress(context, done, total) };
-            }
-        });
-        if let (Err(EngineError::DuplicateKey), Some(duplicate)) = (&added, duplicate) {
-            duplicate.set(teak_duplicate::of(transaction.duplicate()));
-        }
-        rows.set(added?);
+        let added = transaction.finish_load(load, &mut progress_report(progress, context));
+        rows.set(with_duplicate(added, duplicate, || transaction.duplicate())?);
         Ok(())
     })
 }

@@ -156,11 +156,20 @@ fn finish(
     transaction: &EngineTransaction,
     duplicate: Option<Out<teak_duplicate>>,
 ) -> Outcome {
-    if let (Err(EngineError::DuplicateKey), Some(duplicate)) = (&outcome, duplicate) {
-        duplicate.set(teak_duplicate::of(transaction.duplicate()));
-    }
-    outcome?;
+    with_duplicate(outcome, duplicate, || transaction.duplicate())?;
     Ok(teak_status::TEAK_OK)
+}
+
+/// Returns the outcome. After a duplicate-key error, `duplicate` receives the entry that was found.
+pub(crate) fn with_duplicate<'a, T>(
+    outcome: EngineResult<T>,
+    duplicate: Option<Out<teak_duplicate>>,
+    found: impl FnOnce() -> &'a ::teak_engine::Duplicate,
+) -> EngineResult<T> {
+    if let (Err(EngineError::DuplicateKey), Some(duplicate)) = (&outcome, duplicate) {
+        duplicate.set(teak_duplicate::of(found()));
+    }
+    outcome
 }
 
 /// Inserts one row atomically, given its entry in every index, index 0 first. On TEAK_DUPLICATE_KEY

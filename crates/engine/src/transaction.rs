@@ -54,6 +54,18 @@ pub struct Duplicate {
     pub is_locked: bool,
 }
 
+impl Duplicate {
+    /// An entry that is not locked.
+    pub(crate) fn found(index: IndexNumber, key: &[u8], value: &[u8]) -> Self {
+        Self {
+            index,
+            key: key.to_vec(),
+            value: value.to_vec(),
+            is_locked: false,
+        }
+    }
+}
+
 /// A transaction. Dropping it rolls it back, unless it is prepared: then it remains and can be
 /// ended by its XID.
 pub struct EngineTransaction {

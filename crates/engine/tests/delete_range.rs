@@ -11,7 +11,6 @@ mod common;
 
 use common::*;
 use std::sync::Arc;
-use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{
     Codec, Engine, EngineError, EngineResult, EngineTransaction, FilterKeys, IndexDefinition,
@@ -125,20 +124,14 @@ fn a_deletion_is_durable_with_its_commit() {
     engine.checkpoint().unwrap();
     let mut lost = begin(&engine);
     assert_eq!(lost.delete_all(&table).unwrap(), 200);
-    engine.abandon();
+    let (disk, engine, table) = after_crash(engine, &disk, 2);
     drop(lost);
-    let disk = Arc::new(disk.crash(2));
-    let engine = open(&disk);
-    let table = engine.open_table(TABLE).unwrap();
     assert_eq!(rows(&engine, &table).len(), 200);
     commit(&engine, |t| {
         assert_eq!(t.delete_all(&table).unwrap(), 200);
         insert(t, &table, "000001", "after").unwrap();
     });
-    engine.abandon();
-    let disk = Arc::new(disk.crash(3));
-    let engine = open(&disk);
-    let table = engine.open_table(TABLE).unwrap();
+    let (_disk, engine, table) = after_crash(engine, &disk, 3);
     assert_eq!(rows(&engine, &table), pairs(&[("000001", "after")]));
 }
 
@@ -174,30 +167,11 @@ fn a_killed_deletion_deletes_nothing() {
 
 #[test]
 fn a_prepared_deletion_survives_a_crash() {
-    for commits in [false, true] {
-        let disk = Arc::new(FaultDisk::new(1));
-        let (engine, table) = with_table(&disk);
-        fill(&engine, &table, 0, 20);
-        let mut transaction = begin(&engine);
-        assert_eq!(transaction.delete_all(&table).unwrap(), 20);
-        transaction.prepare(b"x").unwrap();
-        engine.abandon();
-        drop(transaction);
-        let disk = Arc::new(disk.crash(2));
-        let engine = open(&disk);
-        let table = engine.open_table(TABLE).unwrap();
-        let mut writer = begin(&engine);
-        assert!(is_timeout(insert(&mut writer, &table, "000003", "new")));
-        writer.rollback();
-        assert_eq!(rows(&engine, &table).len(), 20);
-        let ended = match commits {
-            true => engine.commit_prepared(b"x", Duration::ZERO),
-            false => engine.rollback_prepared(b"x", Duration::ZERO),
-        };
-        ended.unwrap();
-        let left = if commits { 0 } else { 20 };
-        assert_eq!(rows(&engine, &table).len(), left);
-    }
+    let work = |transaction: &mut EngineTransaction, table: &TableHandle| {
+        assert_eq!(transaction.delete_all(table).unwrap(), 20);
+    };
+    let filled = |engine: &Engine, table: &TableHandle| fill(engine, table, 0, 20);
+    check_prepared_work(filled, work, "000003", (20, 0));
 }
 
 /// Without deletes of single rows, only the tombstone makes the leaves due.

@@ -11,7 +11,6 @@ mod common;
 
 use common::*;
 use std::sync::Arc;
-use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{
     Engine, EngineError, EngineResult, EngineTransaction, IndexNumber, Isolation, ReadMode,
@@ -310,11 +309,8 @@ fn a_load_is_durable_with_its_commit() {
     let (engine, table) = with_table(&disk);
     let mut lost = begin(&engine);
     load(&mut lost, &table, shuffled(5000)).unwrap();
-    engine.abandon();
+    let (disk, engine, table) = after_crash(engine, &disk, 2);
     drop(lost);
-    let disk = Arc::new(disk.crash(2));
-    let engine = open(&disk);
-    let table = engine.open_table(TABLE).unwrap();
     assert!(rows(&engine, &table).is_empty());
     commit(&engine, |t| {
         load(t, &table, shuffled(4000)).unwrap();
@@ -323,10 +319,7 @@ fn a_load_is_durable_with_its_commit() {
         delete(t, &table, "000005", "value 5").unwrap();
         insert(t, &table, "000005", "after").unwrap();
     });
-    engine.abandon();
-    let disk = Arc::new(disk.crash(3));
-    let engine = open(&disk);
-    let table = engine.open_table(TABLE).unwrap();
+    let (_disk, engine, table) = after_crash(engine, &disk, 3);
     let mut all = expected(0..4000);
     all[5].1 = "after".into();
     assert_eq!(rows(&engine, &table), all);
@@ -336,29 +329,10 @@ fn a_load_is_durable_with_its_commit() {
 
 #[test]
 fn a_prepared_load_survives_a_crash() {
-    for commits in [false, true] {
-        let disk = Arc::new(FaultDisk::new(1));
-        let (engine, table) = with_table(&disk);
-        let mut transaction = begin(&engine);
-        load(&mut transaction, &table, shuffled(500)).unwrap();
-        transaction.prepare(b"x").unwrap();
-        engine.abandon();
-        drop(transaction);
-        let disk = Arc::new(disk.crash(2));
-        let engine = open(&disk);
-        let table = engine.open_table(TABLE).unwrap();
-        let mut writer = begin(&engine);
-        assert!(is_timeout(insert(&mut writer, &table, "000003", "new")));
-        writer.rollback();
-        assert!(rows(&engine, &table).is_empty());
-        let ended = match commits {
-            true => engine.commit_prepared(b"x", Duration::ZERO),
-            false => engine.rollback_prepared(b"x", Duration::ZERO),
-        };
-        ended.unwrap();
-        let left = if commits { 500 } else { 0 };
-        assert_eq!(rows(&engine, &table).len(), left);
-    }
+    let work = |transaction: &mut EngineTransaction, table: &TableHandle| {
+        load(transaction, table, shuffled(500)).unwrap();
+    };
+    check_prepared_work(|_, _| {}, work, "000003", (0, 500));
 }
 
 /// Recovery has no record of the rows, and does not open the file. So the log must say that the file may

@@ -12,6 +12,19 @@ unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
+/// A closure that calls the caller's progress callback, unless that is NULL.
+pub(crate) fn progress_report(
+    progress: Option<unsafe extern "C" fn(context: *mut c_void, done: u64, total: u64)>,
+    context: *mut c_void,
+) -> impl FnMut(u64, u64) {
+    move |done, total| {
+        if let Some(progress) = progress {
+            // SAFETY: the caller's callback, with the caller's context.
+            unsafe { progress(context, done, total) };
+        }
+    }
+}
+
 /// A closure that returns the result of the caller's interrupt callback, or false if the callback
 /// is NULL.
 pub(crate) fn interruption(

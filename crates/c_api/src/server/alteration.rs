@@ -1,13 +1,13 @@
 //! Altering tables in place.
 
-use crate::boundary::{Failure, array, boundary, exclusive, free, interruption};
+use crate::boundary::{Failure, array, boundary, exclusive, free, interruption, progress_report};
 use crate::handles::{teak_engine, teak_table};
-use crate::row::teak_duplicate;
+use crate::row::{teak_duplicate, with_duplicate};
 use crate::slice::teak_slice;
 use crate::status::teak_status;
 use crate::table::{definition_of, teak_index_definition};
 use ::teak_engine::{
-    AddedIndex, Alteration, AlterationPlan, EngineError, EntryOrder, IndexNumber, PlannedIndex,
+    AddedIndex, Alteration, AlterationPlan, EntryOrder, IndexNumber, PlannedIndex,
 };
 use std::ffi::c_void;
 
@@ -135,16 +135,8 @@ pub unsafe extern "C" fn teak_alteration_build(
 ) -> teak_status {
     boundary!([exclusive(alteration), maybe_out(duplicate)] {
         let alteration = alteration.alteration.as_mut().ok_or_else(Failure::alteration_ended)?;
-        let built = alteration.build(&mut |done, total| {
-            if let Some(progress) = progress {
-                // SAFETY: the caller's callback, with the caller's context.
-                unsafe { progress(context, done, total) };
-            }
-        });
-        if let (Err(EngineError::DuplicateKey), Some(duplicate)) = (&built, duplicate) {
-            duplicate.set(teak_duplicate::of(alteration.duplicate()));
-        }
-        built?;
+        let built = alteration.build(&mut progress_report(progress, context));
+        with_duplicate(built, duplicate, || alteration.duplicate())?;
         Ok(())
     })
 }

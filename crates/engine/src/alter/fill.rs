@@ -2,16 +2,13 @@
 
 use super::{Alteration, Filling, Repair, make_durable, require_building};
 use crate::core::index::Index;
-use crate::core::sorts::checked;
+use crate::core::sorts::{added_twice, checked, is_report_due};
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
 use crate::transaction::Duplicate;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_bulk_load::{LoadError, LoadObserver};
-
-/// Entries between two progress reports.
-const PROGRESS_ENTRIES: u64 = 16 * 1024;
 
 impl Alteration {
     /// Adds the entry of a row to an added index.
@@ -122,24 +119,17 @@ impl LoadObserver for Build<'_> {
     }
 
     fn written(&mut self, entries: u64) {
-        let before = self.done / PROGRESS_ENTRIES;
+        let before = self.done;
         self.done += entries;
-        if self.done / PROGRESS_ENTRIES > before {
+        if is_report_due(before, self.done) {
             (self.progress)(self.done, self.total);
         }
     }
 
     fn duplicate(&mut self, key: &[u8], value: &[u8]) -> EngineResult<()> {
-        let duplicate = Duplicate {
-            index: self.number,
-            key: key.to_vec(),
-            value: value.to_vec(),
-            is_locked: false,
-        };
+        let duplicate = Duplicate::found(self.number, key, value);
         match &mut self.repair {
-            _ if !self.unique => Err(EngineError::InvalidArgument(
-                "a key was added twice to an index that is not unique".into(),
-            )),
+            _ if !self.unique => Err(added_twice()),
             Some(repair) if repair.duplicates.len() < repair.duplicates_max => {
                 repair.duplicates.push(duplicate);
                 Ok(())

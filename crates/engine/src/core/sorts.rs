@@ -122,3 +122,17 @@ pub(crate) fn checked<T>(
         error => error.into(),
     })
 }
+
+/// Entries between two progress reports.
+const PROGRESS_ENTRIES: u64 = 16 * 1024;
+
+/// Whether progress is to be reported when the number of written entries grows.
+pub(crate) fn is_report_due(before: u64, after: u64) -> bool {
+    after / PROGRESS_ENTRIES > before / PROGRESS_ENTRIES
+}
+
+/// The error of an index that is not unique and got a key twice.
+pub(crate) fn added_twice() -> EngineError {
+    let reason = "a key was added twice to an index that is not unique";
+    EngineError::InvalidArgument(reason.into())
+}

@@ -20,7 +20,7 @@
 use super::{IndexLoad, RowLoad};
 use crate::core::EngineCore;
 use crate::core::index::Index;
-use crate::core::sorts::checked;
+use crate::core::sorts::{added_twice, checked, is_report_due};
 use crate::core::table::Table;
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
@@ -38,9 +38,6 @@ use teak_transactions::{
     LockMode, RangeLockKind, RangeQueuePositions, RowName, TransactionHandle, WaitError,
 };
 use teak_tree::PausedLoad;
-
-/// Entries between two progress reports.
-const PROGRESS_ENTRIES: u64 = 16 * 1024;
 
 /// Keys between two checks for an interrupt.
 const CHECK_KEYS: u64 = 1024;
@@ -110,22 +107,16 @@ impl LoadObserver for IndexWriting<'_, '_> {
     fn written(&mut self, entries: u64) {
         let all = self.all;
         let before = all.done.fetch_add(entries, Ordering::Relaxed);
-        if (before + entries) / PROGRESS_ENTRIES > before / PROGRESS_ENTRIES {
+        if is_report_due(before, before + entries) {
             (self.report)(before + entries, all.total);
         }
     }
 
     fn duplicate(&mut self, key: &[u8], value: &[u8]) -> EngineResult<()> {
         if !self.unique {
-            let reason = "a key was added twice to an index that is not unique";
-            return Err(EngineError::InvalidArgument(reason.into()));
+            return Err(added_twice());
         }
-        self.duplicate = Some(Duplicate {
-            index: self.number,
-            key: key.to_vec(),
-            value: value.to_vec(),
-            is_locked: false,
-        });
+        self.duplicate = Some(Duplicate::found(self.number, key, value));
         Err(EngineError::DuplicateKey)
     }
 }

@@ -11,6 +11,7 @@ use teak_engine::{
     IndexDefinition, IndexNumber, Isolation, ReadMode, RowChange, RowEntry, TableDefinition,
     TableHandle, WaitError,
 };
+use teak_testing::FaultDisk;
 use teak_tree::TreeOptions;
 
 pub const TABLE: &str = "./db/t";
@@ -73,6 +74,50 @@ pub fn with_table(disk: &Arc<impl Disk + 'static>) -> (Engine, TableHandle) {
     engine.create_table(&definition(TABLE)).unwrap();
     let table = engine.open_table(TABLE).unwrap();
     (engine, table)
+}
+
+/// Ends the engine without closing it, and opens what a crash of the disk leaves.
+pub fn after_crash(
+    engine: Engine,
+    disk: &FaultDisk,
+    seed: u64,
+) -> (Arc<FaultDisk>, Engine, TableHandle) {
+    engine.abandon();
+    let disk = Arc::new(disk.crash(seed));
+    let engine = open(&disk);
+    let table = engine.open_table(TABLE).unwrap();
+    (disk, engine, table)
+}
+
+/// Checks that prepared work, which changes the number of rows and writes `key`, survives a crash: it
+/// remains invisible and blocks writes of the key until it is committed or rolled back.
+pub fn check_prepared_work(
+    prepare: impl Fn(&Engine, &TableHandle),
+    work: impl Fn(&mut EngineTransaction, &TableHandle),
+    key: &str,
+    (rows_before, rows_after): (usize, usize),
+) {
+    for commits in [false, true] {
+        let disk = Arc::new(FaultDisk::new(1));
+        let (engine, table) = with_table(&disk);
+        prepare(&engine, &table);
+        let mut transaction = begin(&engine);
+        work(&mut transaction, &table);
+        transaction.prepare(b"x").unwrap();
+        let (_disk, engine, table) = after_crash(engine, &disk, 2);
+        drop(transaction);
+        let mut writer = begin(&engine);
+        assert!(is_timeout(insert(&mut writer, &table, key, "new")));
+        writer.rollback();
+        assert_eq!(rows(&engine, &table).len(), rows_before);
+        let ended = match commits {
+            true => engine.commit_prepared(b"x", Duration::ZERO),
+            false => engine.rollback_prepared(b"x", Duration::ZERO),
+        };
+        ended.unwrap();
+        let left = if commits { rows_after } else { rows_before };
+        assert_eq!(rows(&engine, &table).len(), left);
+    }
 }
 
 /// As [`with_table`], on a new memory disk.

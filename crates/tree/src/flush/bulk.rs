@@ -16,11 +16,10 @@
 //! the end of the data they are written as bottom runs, elsewhere as upper runs of the root's
 //! children.
 
-use super::divide::divide_at;
 use super::output::{RunOutput, Sink, Written};
 use super::partition::Part;
 use crate::merge::{MergeLevel, MergeSink};
-use crate::node::{Child, ChildId, Depth, EditBase, Editor, Key, Node, RunRef, separator};
+use crate::node::{Key, Node, RunRef};
 use crate::source::Source;
 use crate::tree::Tree;
 use crate::version::TreeVersion;
@@ -304,59 +303,5 @@ impl PausedLoad {
         let current = self.begun.checked_sub(1);
         let section = current.and_then(|current| self.sections.get(current));
         section.map_or(MergeLevel::Bottom, |section| section.level)
-    }
-}
-
-impl Tree {
-    /// Installs the base. From then on the tree behaves like any other. The base is durable with
-    /// the next checkpoint.
-    ///
-    /// # Panics
-    /// When the tree does not wait for a base.
-    pub fn install_base(&self, load: PausedLoad) {
-        let PausedLoad { parts, written, .. } = load;
-        let runs: Vec<RunRef> = parts.into_iter().map(|part| part.run).collect();
-        let cuts: Vec<Key> = runs
-            .windows(2)
-            .filter_map(|pair| match pair {
-                [before, after] => Some(separator(before.upper()?, after.lower())),
-                _ => None,
-            })
-            .collect();
-        let tree = self;
-        let options = tree.options();
-        let mut install = tree.install.lock();
-        let install = &mut *install;
-        let version = tree.version.load_full();
-        assert!(version.awaits_base, "a tree has at most one base");
-        let mut root = Arc::clone(&version.root);
-        if !runs.is_empty() {
-            let base = EditBase {
-                options: &options,
-                shared: &install.shared,
-                claimed: &install.claimed,
-            };
-            // The edit belongs to no job.
-            let own = ChildId::ROOT;
-            let mut editor = Editor::new(root, base, own, &mut install.next_child_id);
-            let edited = editor.change(&[], Depth::Leaf, &mut |editor, leaf, range| {
-                let mut all: Vec<RunRef> = leaf.runs.clone();
-                all.extend(runs.iter().cloned());
-                let leaf = Child::new(leaf.id, all, None, range, editor.options());
-                divide_at(editor, &leaf, range, &cuts)
-            });
-            editor.release_own();
-            let Ok(edited) = edited.and_then(|()| editor.finish()) else {
-                unreachable!("a tree that waits for its base has one node, which is in memory")
-            };
-            install.set_references(&edited.references);
-            install.add_dropped(edited.dropped);
-            root = edited.root;
-        }
-        tree.file.publish(written.blocks, &[]);
-        install.changed = true;
-        let mut new = version.with_root(root, &tree.file, install.checkpoint_pin());
-        new.awaits_base = false;
-        tree.publish_version(new);
     }
 }

@@ -12,13 +12,14 @@ use crate::merge::MergeLevel;
 use crate::node::{
     Child, ChildId, Depth, EditBase, EditStop, Edited, Editor, Key, Node, RunHandle, RunId, RunRef,
 };
+use crate::tree::Tree;
 use crate::version::{MemtableSlot, TreeVersion};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 use teak_base::{StorageError, StorageResult};
-use teak_block_file::BlockAddress;
+use teak_block_file::{BlockAddress, WrittenBlocks};
 
 /// Number of separate values that are freed in one step. Threads that pin or allocate space wait
 /// while a step runs.
@@ -144,11 +145,8 @@ impl JobContext<'_> {
         let mut freed = freed_addresses(&edited.freed, &released.addresses);
         let relocated = outcome.relocated.iter().flat_map(|(_, runs)| runs);
         freed.extend(relocated.flat_map(|moved| &moved.freed));
-        tree.file
-            .publish(std::mem::take(&mut outcome.written.blocks), &freed);
-        install.set_references(&edited.references);
-        install.add_dropped(edited.dropped);
-        let mut new = version.with_root(edited.root, &tree.file, install.checkpoint_pin());
+        let written = std::mem::take(&mut outcome.written.blocks);
+        let mut new = tree.edited_version(install, version, edited, written, &freed);
         if let Some(slot) = &outcome.flushed {
             let oldest = new.frozen.pop();
             assert!(
@@ -164,7 +162,6 @@ impl JobContext<'_> {
             new.flushed += 1;
         }
         tree.add_hidden(&mut install.hidden, &hidden, new.flushed);
-        install.changed = true;
         tree.publish_version(new);
         Ok(Some(freed))
     }
@@ -261,8 +258,27 @@ fn replace(
     }
 }
 
+impl Tree {
+    /// The version after an edit, to be published by the caller. Publishes the blocks that were written
+    /// for it, and frees others.
+    pub(super) fn edited_version(
+        &self,
+        install: &mut InstallState,
+        version: &TreeVersion,
+        edited: Edited,
+        written: Vec<WrittenBlocks>,
+        freed: &[BlockAddress],
+    ) -> TreeVersion {
+        self.file.publish(written, freed);
+        install.set_references(&edited.references);
+        install.add_dropped(edited.dropped);
+        install.changed = true;
+        version.with_root(edited.root, &self.file, install.checkpoint_pin())
+    }
+}
+
 /// Adds the start of the run to `hidden` for each child that then may have enough deletes.
-fn place(
+pub(super) fn place(
     editor: &mut Editor<'_>,
     part: &Part,
     parent: ChildId,

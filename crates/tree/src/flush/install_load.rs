@@ -1,6 +1,7 @@
-//! Adding the entries of one write to a tree with data, as runs above all others.
+//! Installing what a bulk load has written: a base below all other data, or the entries of one write as
+//! runs above all others.
 //!
-//! The caller ensures that no entry of a memtable must be below the load: as long as the load is
+//! For the latter the caller ensures that no entry of a memtable must be below the load: as long as the load is
 //! neither installed nor dropped, no other write adds an entry with one of its keys, and memtables
 //! have no delete of such a key ([`Tree::holds_unflushed_deletes`]).
 //!
@@ -9,14 +10,16 @@
 //! data.
 
 use super::bulk::{PausedLoad, Section};
-use super::divide::divide_at_gaps;
+use super::divide::divide_at;
+use super::install::place;
 use super::partition::Part;
 use crate::merge::MergeLevel;
 use crate::node::{
     Child, ChildId, Depth, EditBase, EditStop, Editor, EndOfData, Key, KeyRange, MissingNode, Node,
-    RunForm, RunRef,
+    RunForm, RunRef, separator,
 };
 use crate::tree::Tree;
+use std::cell::RefCell;
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult, WriteId};
 
@@ -98,6 +101,49 @@ impl Tree {
         })
     }
 
+    /// Installs the base. From then on the tree behaves like any other. The base is durable with
+    /// the next checkpoint.
+    ///
+    /// # Panics
+    /// When the tree does not wait for a base.
+    pub fn install_base(&self, load: PausedLoad) {
+        let PausedLoad { parts, written, .. } = load;
+        let runs: Vec<RunRef> = parts.into_iter().map(|part| part.run).collect();
+        let cuts: Vec<Key> = runs
+            .windows(2)
+            .filter_map(|pair| match pair {
+                [before, after] => Some(separator(before.upper()?, after.lower())),
+                _ => None,
+            })
+            .collect();
+        let options = self.options();
+        let mut install = self.install.lock();
+        let install = &mut *install;
+        let version = self.version.load_full();
+        assert!(version.awaits_base, "a tree has at most one base");
+        let base = EditBase {
+            options: &options,
+            shared: &install.shared,
+            claimed: &install.claimed,
+        };
+        // The edit belongs to no job.
+        let (root, own) = (Arc::clone(&version.root), ChildId::ROOT);
+        let mut editor = Editor::new(root, base, own, &mut install.next_child_id);
+        let edited = editor.change(&[], Depth::Leaf, &mut |editor, leaf, range| {
+            let mut all: Vec<RunRef> = leaf.runs.clone();
+            all.extend(runs.iter().cloned());
+            let leaf = Child::new(leaf.id, all, None, range, editor.options());
+            divide_at(editor, &leaf, range, &cuts)
+        });
+        editor.release_own();
+        let Ok(edited) = edited.and_then(|()| editor.finish()) else {
+            unreachable!("a tree that waits for its base has one node, which is in memory")
+        };
+        let mut new = self.edited_version(install, &version, edited, written.blocks, &[]);
+        new.awaits_base = false;
+        self.publish_version(new);
+    }
+
     /// Adds the entries of the load to the tree, as the newest ones in runs. Does no I/O: if a node
     /// must be read first, it is returned, and the caller repeats the call after
     /// [`Tree::read_required`]. The entries are durable with the next checkpoint.
@@ -126,18 +172,19 @@ impl Tree {
         // The edit belongs to no job.
         let (root, own) = (Arc::clone(&version.root), ChildId::ROOT);
         let mut editor = Editor::new(root, base, own, &mut install.next_child_id);
-        let mut added = parts.iter().rev().map(|part| add(&mut editor, part));
-        let edited = added.try_for_each(|added| added);
+        // A load has no deletes.
+        let hidden = RefCell::default();
+        let mut placed = parts
+            .iter()
+            .rev()
+            .map(|part| place(&mut editor, part, ChildId::ROOT, &hidden));
+        let edited = placed.try_for_each(|placed| placed);
         editor.release_own();
         match edited.and_then(|()| editor.finish()) {
             Ok(edited) => {
-                install.set_references(&edited.references);
-                install.add_dropped(edited.dropped);
                 install.add_undurable(None, Some(load.write_id));
-                self.file
-                    .publish(std::mem::take(&mut load.written.blocks), &[]);
-                install.changed = true;
-                let new = version.with_root(edited.root, &self.file, install.checkpoint_pin());
+                let written = std::mem::take(&mut load.written.blocks);
+                let new = self.edited_version(install, &version, edited, written, &[]);
                 self.publish_version(new);
                 load.parts.clear();
                 load.held.clear();
@@ -158,16 +205,5 @@ impl Tree {
         let node = self.nodes.load(&missing.link, &missing.range)?;
         load.held.push(node.to_arc());
         Ok(())
-    }
-}
-
-fn add(editor: &mut Editor<'_>, part: &Part) -> Result<(), EditStop> {
-    match part.level {
-        MergeLevel::Bottom => editor.add_run(&part.run, Depth::Leaf, &divide_at_gaps),
-        MergeLevel::Upper => {
-            editor.add_run(&part.run, Depth::Root, &|_, child: Arc<Child>, range| {
-                vec![(range.lower.clone(), child)]
-            })
-        }
     }
 }

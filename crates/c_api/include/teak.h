@@ -758,14 +758,13 @@ teak_status teak_load_begin(teak_transaction *transaction,
 teak_status teak_load_add(teak_load *load, const teak_row_entry *entries, size_t count);
 
 // Adds the rows to the table, as rows that the transaction has inserted, and makes them durable;
-// they become visible to others when the transaction commits. It must be the transaction that has begun
-// the load. `rows` receives their number.
-// `progress` may be NULL; it is called regularly on the calling thread, with the number of written
-// entries and their total. On TEAK_DUPLICATE_KEY `duplicate`, which may be NULL, receives an entry
-// with the duplicate key, which may be one of the load; it is valid until the next call on the
-// transaction. The call may wait for locks like teak_transaction_insert(), and until other loads of
-// the table that are being finished are committed. After an error the caller must roll back to a
-// savepoint.
+// they become visible to others when the transaction commits. It must be the transaction that has
+// begun the load. `rows` receives their number. `progress` may be NULL; it is called regularly on the
+// calling thread, with the number of written entries and their total. On TEAK_DUPLICATE_KEY
+// `duplicate`, which may be NULL, receives an entry with the duplicate key, which may be one of the
+// load; it is valid until the next call on the transaction. The call may wait for locks like
+// teak_transaction_insert(), and until other loads of the table that are being finished are
+// committed. After an error the caller must roll back to a savepoint.
 teak_status teak_load_finish(teak_load *load,
                              teak_transaction *transaction,
                              void (*progress)(void *context, uint64_t done, uint64_t total),

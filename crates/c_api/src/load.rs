@@ -64,11 +64,11 @@ pub unsafe extern "C" fn teak_load_add(
 /// Adds the rows to the table, as rows that the transaction has inserted, and makes them durable;
 /// they become visible to others when the transaction commits. It must be the transaction that has
 /// begun the load. `rows` receives their number. `progress` may be NULL; it is called regularly on the
-/// calling thread, with the number of written entries and their total. On TEAK_DUPLICATE_KEY `duplicate`, which may be NULL, receives an entry
-/// with the duplicate key, which may be one of the load; it is valid until the next call on the
-/// transaction. The call may wait for locks like teak_transaction_insert(), and until other loads of
-/// the table that are being finished are committed. After an error the caller must roll back to a
-/// savepoint.
+/// calling thread, with the number of written entries and their total. On TEAK_DUPLICATE_KEY
+/// `duplicate`, which may be NULL, receives an entry with the duplicate key, which may be one of the
+/// load; it is valid until the next call on the transaction. The call may wait for locks like
+/// teak_transaction_insert(), and until other loads of the table that are being finished are
+/// committed. After an error the caller must roll back to a savepoint.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_load_finish(
     load: *mut teak_load,

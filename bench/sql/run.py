@@ -55,10 +55,10 @@ def say(text):
     print(f"-- {text}", flush=True)
 
 
-def data_file(options, shape, rows, *extra):
-    """The path of the generated file. Reuses that of an earlier run with the same shape, number of rows and seed."""
+def data_file(options, shape, rows, *extra, suffix=None):
+    """The path of the generated file. Reuses that of an earlier run with the same shape, number of rows, seed and suffix."""
     generator = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "teak-generate"
-    path = DIRECTORY / "data" / f"{shape}-{rows}-{options.seed}{'.sql' if extra else '.tsv'}"
+    path = DIRECTORY / "data" / f"{shape}-{rows}-{options.seed}{suffix or ('.sql' if extra else '.tsv')}"
     if not path.exists():
         if not generator.exists():
             sys.exit("error: There is no teak-generate: run make bench, or cargo build --release -p teak-bench.")

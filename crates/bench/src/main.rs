@@ -7,8 +7,10 @@ use teak_bench::shapes::Shape;
 use teak_bench::text::{Form, RowWriter};
 
 const USAGE: &str = "\
-usage: teak-generate SHAPE --rows N [--seed N] [--output FILE] [--insert TABLE [--batch ROWS]]
-  SHAPE          star, sensor, flights or purchases
+usage: teak-generate SHAPE --rows N [--seed N] [--output FILE] [--separator C]
+                     [--insert TABLE [--batch ROWS]]
+  SHAPE          star, sensor, flights, purchases, phrase, keys64 or keys256
+  --separator C  the character between fields of LOAD DATA, a tab when not given
   --output FILE  standard output when not given
   --insert TABLE INSERT statements of --batch rows (1000), one to a line, instead of what LOAD DATA reads;
                  TABLE may name columns: 'purchases (at, price)'";
@@ -28,7 +30,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
         .find(|(known, _)| *known == name)
         .ok_or_else(|| format!("unknown shape {name}"))?;
     let (mut rows, mut seed, mut batch) = (None, 1, 1000);
-    let (mut output, mut table) = (None, None);
+    let (mut output, mut table, mut separator) = (None, None, b'\t');
     while let Some(option) = arguments.next() {
         let value = arguments
             .next()
@@ -42,12 +44,19 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
             "--rows" => rows = Some(number()?),
             "--seed" => seed = number()?,
             "--batch" => batch = number()?,
+            "--separator" => match *value.as_bytes() {
+                [one @ (b'\t' | b'|')] => separator = one,
+                _ => return Err(format!("--separator {value}: not a tab or a bar")),
+            },
             "--output" => output = Some(value),
             "--insert" => table = Some(value),
             _ => return Err(format!("unknown option {option}")),
         }
     }
-    let form = table.map_or(Form::Load, |table| Form::Insert { table, rows: batch });
+    let form = table.map_or(Form::Load { separator }, |table| Form::Insert {
+        table,
+        rows: batch,
+    });
     let rows = rows.ok_or("--rows is needed")?;
     Ok(Options {
         shape,

@@ -17,15 +17,24 @@ pub enum Shape {
     /// The purchases of the insert benchmark: the keys of all indexes except the primary one are
     /// random.
     Purchases,
+    /// Like `Star`, with a comment of thirty words.
+    Phrase,
+    /// Four random numbers of 8 bytes and text: about 64 bytes.
+    Keys64,
+    /// Four random numbers of 8 bytes and text: about 256 bytes.
+    Keys256,
 }
 
 impl Shape {
     /// All shapes with their names on the command line.
-    pub const ALL: [(&'static str, Shape); 4] = [
+    pub const ALL: [(&'static str, Shape); 7] = [
         ("star", Shape::Star),
         ("sensor", Shape::Sensor),
         ("flights", Shape::Flights),
         ("purchases", Shape::Purchases),
+        ("phrase", Shape::Phrase),
+        ("keys64", Shape::Keys64),
+        ("keys256", Shape::Keys256),
     ];
 
     /// Writes `rows` rows drawn from `seed`.
@@ -35,7 +44,10 @@ impl Shape {
     pub fn write<W: Write>(self, rows: u64, seed: u64, out: &mut RowWriter<W>) -> io::Result<()> {
         let mut random = Random::new(seed);
         match self {
-            Shape::Star => star(rows, &mut random, out),
+            Shape::Star => star(rows, 10, &mut random, out),
+            Shape::Phrase => star(rows, 30, &mut random, out),
+            Shape::Keys64 => keys(rows, 32, &mut random, out),
+            Shape::Keys256 => keys(rows, 224, &mut random, out),
             Shape::Sensor => sensor(rows, &mut random, out),
             Shape::Flights => flights(rows, &mut random, out),
             Shape::Purchases => purchases(rows, &mut random, out),
@@ -87,7 +99,13 @@ fn timestamp(seconds: u64) -> String {
     )
 }
 
-fn star<W: Write>(rows: u64, random: &mut Random, out: &mut RowWriter<W>) -> io::Result<()> {
+/// `words_of_comment`: their number.
+fn star<W: Write>(
+    rows: u64,
+    words_of_comment: u64,
+    random: &mut Random,
+    out: &mut RowWriter<W>,
+) -> io::Result<()> {
     const PRIORITIES: [&str; 5] = ["1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECI", "5-LOW"];
     const MODES: [&str; 7] = ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"];
     let words = Vocabulary::new(1000);
@@ -131,7 +149,7 @@ fn star<W: Write>(rows: u64, random: &mut Random, out: &mut RowWriter<W>) -> io:
             out.number(date_key(day + random.between(30, 90)));
             out.text(choose(&MODES, random));
             comment.clear();
-            for index in 0..10 {
+            for index in 0..words_of_comment {
                 if index > 0 {
                     comment.push(' ');
                 }
@@ -226,13 +244,38 @@ fn purchases<W: Write>(rows: u64, random: &mut Random, out: &mut RowWriter<W>) -
     Ok(())
 }
 
+/// Columns: four random numbers, and text of this length.
+fn keys<W: Write>(
+    rows: u64,
+    text_bytes: usize,
+    random: &mut Random,
+    out: &mut RowWriter<W>,
+) -> io::Result<()> {
+    let words = Vocabulary::new(1000);
+    let mut text = String::new();
+    for _ in 0..rows {
+        for _ in 0..4 {
+            out.number(random.bits());
+        }
+        text.clear();
+        while text.len() < text_bytes {
+            text.push_str(words.word(random));
+            text.push(' ');
+        }
+        text.truncate(text_bytes);
+        out.text(text.trim_end());
+        out.end_row()?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::text::Form;
 
     fn lines(shape: Shape, rows: u64, seed: u64) -> Vec<String> {
-        let mut out = RowWriter::new(Vec::new(), Form::Load);
+        let mut out = RowWriter::new(Vec::new(), Form::Load { separator: b'\t' });
         shape.write(rows, seed, &mut out).unwrap();
         let text = String::from_utf8(out.finish().unwrap()).unwrap();
         text.lines().map(str::to_owned).collect()
@@ -240,7 +283,7 @@ mod tests {
 
     #[test]
     fn every_shape_has_as_many_rows_as_asked_and_one_width() {
-        for ((name, shape), width) in Shape::ALL.into_iter().zip([18, 6, 11, 6]) {
+        for ((name, shape), width) in Shape::ALL.into_iter().zip([18, 6, 11, 6, 18, 5, 5]) {
             let lines = lines(shape, 1234, 5);
             assert_eq!(lines.len(), 1234, "{name}");
             for line in &lines {
@@ -267,10 +310,22 @@ mod tests {
     }
 
     #[test]
-    fn a_star_comment_has_ten_words() {
-        for line in lines(Shape::Star, 50, 3) {
-            let comment = line.rsplit('\t').next().unwrap();
-            assert_eq!(comment.split(' ').count(), 10);
+    fn comments_have_ten_or_thirty_words() {
+        for (shape, words) in [(Shape::Star, 10), (Shape::Phrase, 30)] {
+            for line in lines(shape, 50, 3) {
+                let comment = line.rsplit('\t').next().unwrap();
+                assert_eq!(comment.split(' ').count(), words);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_keys_have_their_size() {
+        for (shape, bytes) in [(Shape::Keys64, 32), (Shape::Keys256, 224)] {
+            for line in lines(shape, 50, 3) {
+                let text = line.rsplit('\t').next().unwrap();
+                assert!(text.len() <= bytes && text.len() + 1 >= bytes, "{line}");
+            }
         }
     }
 }

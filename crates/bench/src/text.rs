@@ -1,4 +1,4 @@
-//! A row as text, field by field: for LOAD DATA (tabs between fields, a newline after each row,
+//! A row as text, field by field: for LOAD DATA (a separator between fields, a newline after each row,
 //! `\N` for NULL) or for INSERT.
 //!
 //! No field contains a character that either form has to escape; this is asserted.
@@ -8,8 +8,11 @@ use std::io::{self, Write};
 /// How rows are written.
 #[derive(Clone, Debug)]
 pub enum Form {
-    /// The default format of LOAD DATA.
-    Load,
+    /// The format of LOAD DATA. With a tab as the separator it is the default format.
+    Load {
+        /// The character between fields.
+        separator: u8,
+    },
     /// Statements `INSERT INTO table VALUES (...),(...);`, one on each line.
     Insert {
         /// The table, with a list of columns if the rows do not have all columns: `purchases (day,
@@ -57,7 +60,7 @@ impl<W: Write> RowWriter<W> {
             }
         } else {
             self.buffer.push(match self.form {
-                Form::Load => b'\t',
+                Form::Load { separator } => separator,
                 Form::Insert { .. } => b',',
             });
         }
@@ -79,7 +82,7 @@ impl<W: Write> RowWriter<W> {
         self.digits(value % unit, places);
     }
 
-    /// Text without single quotes, backslashes, tabs and newlines.
+    /// Text without single quotes, backslashes, tabs, bars and newlines.
     ///
     /// # Panics
     /// When `value` has such a character.
@@ -87,7 +90,7 @@ impl<W: Write> RowWriter<W> {
         assert!(
             !value
                 .bytes()
-                .any(|byte| matches!(byte, b'\'' | b'\\' | b'\t' | b'\n')),
+                .any(|byte| matches!(byte, b'\'' | b'\\' | b'\t' | b'|' | b'\n')),
             "text to be escaped"
         );
         self.begin_field();
@@ -105,7 +108,7 @@ impl<W: Write> RowWriter<W> {
     pub fn null(&mut self) {
         self.begin_field();
         self.buffer.extend_from_slice(match self.form {
-            Form::Load => b"\\N",
+            Form::Load { .. } => b"\\N",
             Form::Insert { .. } => b"NULL",
         });
     }
@@ -136,7 +139,7 @@ impl<W: Write> RowWriter<W> {
     pub fn end_row(&mut self) -> io::Result<()> {
         self.fields_in_row = 0;
         match &self.form {
-            Form::Load => self.buffer.push(b'\n'),
+            Form::Load { .. } => self.buffer.push(b'\n'),
             Form::Insert { rows, .. } => {
                 self.buffer.push(b')');
                 self.rows_in_statement += 1;
@@ -186,7 +189,7 @@ mod tests {
     #[test]
     fn rows_for_load_data_are_tab_separated_lines() {
         assert_eq!(
-            write(Form::Load),
+            write(Form::Load { separator: b'\t' }),
             "0\t12.05\ta word\t\\N\n1\t12.05\ta word\t\\N\n2\t12.05\ta word\t\\N\n"
         );
     }
@@ -206,13 +209,13 @@ mod tests {
 
     #[test]
     fn the_largest_number_is_written_whole() {
-        let mut writer = RowWriter::new(Vec::new(), Form::Load);
+        let mut writer = RowWriter::new(Vec::new(), Form::Load { separator: b'|' });
         writer.number(u64::MAX);
         writer.decimal(u64::MAX, 1);
         writer.end_row().unwrap();
         assert_eq!(
             writer.finish().unwrap(),
-            b"18446744073709551615\t1844674407370955161.5\n"
+            b"18446744073709551615|1844674407370955161.5\n"
         );
     }
 }

@@ -27,7 +27,7 @@ pub fn all(bytes: usize) -> Vec<Entries> {
 /// Rows of a table in the order of an eight-byte key. Columns that have digits only have a fixed
 /// width and are the first ones of the value; the others are stored with their lengths.
 fn table(name: &'static str, shape: Shape, rows: usize) -> Entries {
-    let mut out = RowWriter::new(Vec::new(), Form::Load);
+    let mut out = RowWriter::new(Vec::new(), Form::Load { separator: b'\t' });
     shape.write(rows as u64, 1, &mut out).unwrap();
     let text = String::from_utf8(out.finish().unwrap()).unwrap();
     let number = |field: &str| -> Option<u64> {

@@ -1,0 +1,125 @@
+"""One load into one engine, on a new server whose memory and processors are limited."""
+
+import os
+import threading
+import time
+from argparse import Namespace
+
+from bench.memory.confine import Group, Limits, NoControlGroup
+from bench.sql.run import IDLE_SECONDS, say, server_of
+from tests.harness import SqlError, wait_for_background_writes
+
+from .cases import PLANS
+from .engines import FILES, FLOOR, MODES
+
+# At a start InnoDB would load the pages that were in the buffer pool.
+OPTIONS = ["--innodb-buffer-pool-load-at-startup=OFF", "--innodb-buffer-pool-dump-at-shutdown=OFF"]
+
+
+class Session:
+    """Runs statements in a session of its own, in the mode of the engine. `rows` and `error` are its outcome."""
+
+    def __init__(self, server, mode, statements):
+        self.server, self.mode, self.statements = server, mode, statements
+        self.rows, self.error = 0, None
+
+    def run(self):
+        try:
+            with self.server.connect("bench") as connection:
+                for statement in self.mode.begin:
+                    connection.run(statement)
+                for statement in self.statements:
+                    done = connection.run(statement)
+                    self.rows += done if isinstance(done, int) else 0
+                for statement in self.mode.end:
+                    connection.run(statement)
+        except (SqlError, OSError) as error:
+            self.error = error
+
+
+class Run:
+    def __init__(self, options, cores, name, case):
+        self.options, self.cores, self.name, self.case = options, cores, name, case
+        self.mode = MODES[name]
+        more = [*OPTIONS, *([f"--plugin={self.mode.plugin}"] if self.mode.plugin else []), *options.server_option]
+        self.server = server_of("load", Namespace(**vars(options)), self.mode.server, *more)
+        self.group = None
+        self.found = {"cores": cores, "case": case.name, "engine": name}
+
+    def start(self):
+        self.server.directory.mkdir(parents=True, exist_ok=True)
+        prefix = ["taskset", "--cpu-list", f"0-{self.cores - 1}"]
+        try:
+            self.group = Group(Limits(self.options.memory), self.server.directory)
+            prefix = [*self.group.prefix(), *prefix]
+        except NoControlGroup as error:
+            say(f"WARNING: NOT CONFINED, no control group: {error}")
+        self.found["confined"] = bool(self.group)
+        self.server.prefix = prefix
+        self.server.start()
+
+    def run_all(self, lists):
+        """Runs each list of statements in a session, all at the same time; returns (rows, seconds)."""
+        sessions = [Session(self.server, self.mode, statements) for statements in lists]
+        threads = [threading.Thread(target=session.run) for session in sessions]
+        began = time.monotonic()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        seconds = time.monotonic() - began
+        for session in sessions:
+            if session.error:
+                raise session.error
+        return sum(session.rows for session in sessions), seconds
+
+    def sizes(self, when):
+        files = FILES[self.mode.engine]
+        if files:
+            self.found[f"table_bytes_{when}"] = self.server.files(*files)
+
+    def measure(self):
+        plan = PLANS[self.case.name](self.options, self.mode.engine)
+        with self.server.connect() as connection:
+            connection.run("CREATE DATABASE bench")
+        with self.server.connect("bench") as connection:
+            for statement in plan.create:
+                connection.run(statement)
+        if plan.before and self.name != FLOOR:
+            self.run_all([plan.before])
+            with self.server.connect("bench") as connection:
+                wait_for_background_writes(connection, self.mode.server.replace("Before", "Teak"))
+        before, spent = self.server.bytes_written(), self.server.cpu_seconds()
+        rows, seconds = self.run_all(plan.measured)
+        self.found.update(seconds=seconds, written_at_end=self.server.bytes_written() - before)
+        self.sizes("at_end")
+        with self.server.connect("bench") as connection:
+            if self.name != FLOOR:
+                counted = sum(int(connection.value(f"SELECT COUNT(*) FROM {table}")) for table in plan.tables)
+                rows = rows or counted
+                self.found["rows_in_tables"] = counted
+            time.sleep(IDLE_SECONDS)
+            self.sizes("idle")
+            wait_for_background_writes(connection, self.mode.server.replace("Before", "Teak"))
+        self.found.update(rows=rows, rows_per_second=rows / seconds, cpu_per_row=(self.server.cpu_seconds() - spent) / rows,
+                          memory_bytes=self.server.memory(), written=self.server.bytes_written() - before)
+        self.server.stop()
+        self.sizes("stopped")
+
+    def go(self):
+        self.server.remove()
+        os.sync()
+        began = time.monotonic()
+        try:
+            self.start()
+            self.measure()
+            say(f"{self.cores} processors  {self.case.name:14} {self.name:12} {self.found['rows_per_second']:>12,.0f} rows/s"
+                f"   ({time.monotonic() - began:.0f} s in all)")
+        except (OSError, SqlError, RuntimeError, TimeoutError) as error:
+            say(f"{self.case.name} on {self.name} FAILED: {error}\n{self.server.log_tail(10)}")
+            self.found["error"] = str(error)
+        finally:
+            self.server.remove()
+            if self.group:
+                self.group.remove()
+        return self.found

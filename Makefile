@@ -42,7 +42,7 @@ PLUGIN_OBJECTS := $(PLUGIN_SOURCES:plugin/%.cc=$(OBJECTS)/%.o)
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-resident bench-memory bench-rivals bench-tpch bench-costs sysbench group-commit publish suites clients kill-test kill-loads ddl-kill isolation flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-resident bench-load bench-memory bench-rivals bench-tpch bench-costs sysbench group-commit publish suites clients kill-test kill-loads ddl-kill isolation online-ddl flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## list these commands; VARIABLE=value is a default, BEFORE= another build of the plugin to compare with
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -131,6 +131,12 @@ bench-space: build ## file sizes after four loads of ROWS=2000000 rows, and Teak
 bench-resident: build ## resident memory under five loads, compared with BLACKHOLE (CASES= SCALE=1)
 	@python3 -m bench.sql.resident $(if $(CASES),--cases=$(CASES)) $(if $(SCALE),--scale=$(SCALE))
 
+bench-load: build ## LOAD DATA of many shapes, against all engines, on one and two processors; hours (ROWS=2000000 KEY_ROWS= SCALE=1 CORES=1,2 REPEAT=3 MEMORY=1G CACHE=256M ENGINES= CASES= BEFORE=)
+	@cargo build --quiet --release -p teak-bench
+	@python3 -m bench.load $(if $(ROWS),--rows=$(ROWS)) $(if $(KEY_ROWS),--key-rows=$(KEY_ROWS)) $(if $(SCALE),--scale=$(SCALE)) --cores=$(or $(CORES),1,2) \
+		$(if $(REPEAT),--repeat=$(REPEAT)) $(if $(MEMORY),--memory=$(MEMORY)) $(if $(CACHE),--cache=$(CACHE)) $(if $(ENGINES),--engines="$(ENGINES)") \
+		$(if $(CASES),--cases=$(CASES)) $(if $(BEFORE),--before=$(BEFORE))
+
 bench-memory: build ## tables of 5 times the memory, against InnoDB and RocksDB; hours (MEMORY=1G CACHE=256M ROWS= REPEAT=1 SLOW=1 ENGINES= WORKLOADS= BEFORE=)
 	@python3 -m bench.memory $(if $(MEMORY),--memory=$(MEMORY)) $(if $(CACHE),--cache=$(CACHE)) $(if $(ROWS),--rows=$(ROWS)) \
 		$(if $(REPEAT),--repeat=$(REPEAT)) $(if $(filter-out 0,$(SLOW)),--slow) $(if $(ENGINES),--engines=$(ENGINES)) \
@@ -188,6 +194,9 @@ full-disk-test: build ## run every kind of statement on a full file system
 ddl-kill: build ## kill -9 the server KILLS=20 times during random DDL (SEED=)
 	@python3 -m tests.ddl_crash.run --kills=$(KILLS) $(if $(SEED),--seed=$(SEED))
 
+online-ddl: build ## ALTER and OPTIMIZE TABLE with LOCK=NONE while sessions write (ROUNDS=20 SEED=)
+	@python3 -m tests.online_ddl.run --rounds=$(or $(ROUNDS),20) $(if $(SEED),--seed=$(SEED))
+
 isolation: build ## check TRANSACTIONS=20000 per level for anomalies (ENGINE=, SEED=)
 	@python3 -m tests.isolation.run --transactions=$(or $(TRANSACTIONS),20000) $(if $(ENGINE),--engine=$(ENGINE) --report) $(if $(SEED),--seed=$(SEED))
 
@@ -236,5 +245,5 @@ clean: ## remove what was built and the results of runs, except downloads and th
 	@printf -- '-- removing the plugin, the cargo target directories and the results of runs\n'
 	@rm -rf $(BUILD)/plugin-* $(BUILD)/asan $(BUILD)/ha_teak.so $(BUILD)/bench $(BUILD)/mtr-var $(BUILD)/mtr-root $(BUILD)/suites \
 		$(BUILD)/plugins* $(BUILD)/target-* $(BUILD)/clients $(BUILD)/mtr-var-asan $(BUILD)/test $(BUILD)/run $(BUILD)/kill-test \
-		$(BUILD)/replication $(BUILD)/spider-test $(BUILD)/isolation $(BUILD)/soak
+		$(BUILD)/replication $(BUILD)/spider-test $(BUILD)/isolation $(BUILD)/online-ddl $(BUILD)/soak
 	@cargo clean --quiet

@@ -8,6 +8,7 @@
 
 #include "alter/alter_context.h"
 
+#include "monitor/progress.h"
 #include <algorithm>
 
 #include "session/cursor.h"
@@ -20,15 +21,12 @@ namespace {
 /* Rows between two reports of progress and checks for KILL. */
 constexpr uint64_t ROWS_PER_REPORT = 256;
 
-void report_build_progress(void *thd, uint64_t done, uint64_t total) {
-  thd_progress_report(static_cast<THD *>(thd), done, total == 0 ? 1 : total);
-}
-
 }  // namespace
 
 bool is_alter_killed(void *thd) { return thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED; }
 
 void AlterContext::end() {
+  reader.close();
   // Writers must stop writing to the added indexes before the engine rejects such entries.
   if (building_share != nullptr) building_share->set_building(nullptr);
   building_share = nullptr;
@@ -57,6 +55,8 @@ bool AlterContext::add_entries(const TABLE *altered, teak_slice primary) {
     if (key.failed() || value.failed()) return open.raise_error(open.out_of_memory());
     const teak_status status = teak_alteration_add_entry(alteration, added_key.index, slice(key),
                                                          value.empty() ? teak_slice{primary.data, 0} : slice(value));
+    if (status == TEAK_DUPLICATE_KEY) found_duplicate = true;
+    if (found_duplicate) return false;
     if (status != TEAK_OK) return open.raise_error(open.failure(status));
   }
   return false;
@@ -73,7 +73,9 @@ bool AlterContext::report_rows_read(uint64_t rows_read, uint64_t rows_estimated)
 teak_status AlterContext::build(teak_duplicate *duplicate) {
   THD *thd = open.thd();
   thd_progress_next_stage(thd);
-  return teak_alteration_build(alteration, report_build_progress, thd, duplicate);
+  const teak_status status = teak_alteration_build(alteration, ProgressReport::report, thd, duplicate);
+  if (status != TEAK_OK || building_share == nullptr) return status;
+  return teak_alteration_verify(alteration, reader.transaction(), duplicate);
 }
 
 }  // namespace teak

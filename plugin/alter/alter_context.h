@@ -16,6 +16,7 @@
 
 #include "alter/altered_rows.h"
 #include "alter/record_copier.h"
+#include "alter/snapshot_reader.h"
 #include "base/core.h"
 #include "format/buffer.h"
 #include "format/key_codec.h"
@@ -46,17 +47,20 @@ struct AlterContext final : public inplace_alter_handler_ctx {
   bool compute_virtual_columns(TABLE *altered) const;
 
   /* Passes the entries of the row in the altered table's record to the added indexes. `primary`: the row's encoded primary
-     key. True: an error was raised. */
+     key. True: an error was raised. After `found_duplicate`, build() reports the duplicate. */
   bool add_entries(const TABLE *altered, teak_slice primary);
 
   /* Reports the progress of reading the rows and checks for KILL, once for every ROWS_PER_REPORT rows. True: an
      error was raised. */
   bool report_rows_read(uint64_t rows_read, uint64_t rows_estimated) const;
 
-  /* Sorts and writes the entries. TEAK_DUPLICATE_KEY: an added unique key has a duplicate. */
+  /* Sorts and writes the entries, and compares them with what others have written. TEAK_DUPLICATE_KEY: an added unique
+     key has a duplicate. */
   teak_status build(teak_duplicate *duplicate);
 
-  OpenTable &open;                  // of the table, or of the partition
+  OpenTable &open;  // of the table, or of the partition
+  /* Reads the rows to rewrite. If others may write at the same time, its snapshot is taken before they do. */
+  SnapshotReader reader;
   Share *building_share = nullptr;  // set while writers maintain the added indexes
   teak_alteration *alteration = nullptr;
   AlteredRows rows;
@@ -64,6 +68,7 @@ struct AlterContext final : public inplace_alter_handler_ctx {
   RecordCopier copier;   // of a rebuild: from the table's record to the altered table's
   std::vector<AddedKey> added;
   bool needs_virtual_columns = false;
+  bool found_duplicate = false;  // a concurrent writer has found one
   std::vector<teak_planned_index> indexes;
   std::vector<uint8_t> metadata;
   ByteBuffer key, value;  // of the entry that is being encoded
@@ -72,18 +77,8 @@ struct AlterContext final : public inplace_alter_handler_ctx {
 /* Callback of the engine: whether the statement of the THD was killed. */
 bool is_alter_killed(void *thd);
 
-/* The progress of reading rows and writing entries, as SHOW PROCESSLIST shows it. */
-class ProgressReport {
- public:
-  explicit ProgressReport(THD *thd) : thd_(thd) { thd_progress_init(thd, STAGES); }
-  ~ProgressReport() { thd_progress_end(thd_); }
-  ProgressReport(const ProgressReport &) = delete;
-  ProgressReport &operator=(const ProgressReport &) = delete;
-
- private:
-  static constexpr uint STAGES = 2;
-  THD *const thd_;
-};
+/* The stages of a ProgressReport: reading rows, and writing entries. */
+constexpr uint BUILD_STAGES = 2;
 
 }  // namespace teak
 

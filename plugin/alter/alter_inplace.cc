@@ -12,6 +12,7 @@
 #include "alter/altered_columns.h"
 #include "alter/build_keys.h"
 #include "alter/rebuild_table.h"
+#include "monitor/progress.h"
 
 namespace teak {
 
@@ -25,7 +26,7 @@ bool alter_in_place(TABLE *altered, Alter_inplace_info *alter) {
       my_error(ER_NOT_SUPPORTED_YET, MYF(0), reason);
       return true;
     }
-  const ProgressReport progress(thd);
+  const ProgressReport progress(thd, BUILD_STAGES);
   return context->rebuild ? rebuild_table(*context, altered) : build_keys(*context, altered);
 }
 

@@ -19,6 +19,7 @@
 #include "base/table_name.h"
 #include "table/definition.h"
 #include "table/table_metadata.h"
+#include "table/virtual_columns.h"
 
 namespace teak {
 
@@ -48,14 +49,18 @@ class Preparation {
  public:
   Preparation(AlterContext &context, const TABLE *altered) : context_(context), altered_(altered) {}
 
-  /* Plans to rewrite the rows and all keys. `in_order`: the order of the rows does not change. True: an error was
-     raised. */
-  bool plan_rebuild(bool in_order) {
+  /* Plans to rewrite the rows and all keys. `in_order`: the order of the rows does not change. `alter` is nullptr if the
+     definition does not change. True: an error was raised. */
+  bool plan_rebuild(bool in_order, const Alter_inplace_info *alter) {
     const teak_index_definition rows = row_index_definition(altered_, *context_.rows.rows);
     context_.indexes.push_back({true, 0, rows});
     added_.push_back({rows, true, in_order});
-    for (uint key = 0; key < altered_->s->keys; key++)
-      if (key != altered_->s->primary_key && add_key(key)) return true;
+    new_primary_ = !in_order;
+    for (uint key = 0; key < altered_->s->keys; key++) {
+      if (key == altered_->s->primary_key) continue;
+      const bool is_new = alter != nullptr && old_key_of(context_.open.table(), alter, key) == MAX_KEY;
+      if (add_key(key, is_new)) return true;
+    }
     return false;
   }
 
@@ -68,7 +73,7 @@ class Preparation {
       const uint old_key = old_key_of(open.table(), alter, key);
       if (old_key != MAX_KEY)
         context_.indexes.push_back({false, open.share()->index_of(old_key), key_index_definition(altered_, key)});
-      else if (add_key(key))
+      else if (add_key(key, true))
         return true;
     }
     return false;
@@ -92,11 +97,21 @@ class Preparation {
     return status == TEAK_OK ? false : open.raise_error(open.failure(status));
   }
 
-  /* Makes writers maintain the added indexes. */
-  void share_indexes() {
-    if (added_.empty()) return;
-    context_.building_share = context_.open.share();
+  /* Makes writers maintain the added indexes. True: an error was raised. */
+  bool share_indexes() {
+    if (added_.empty()) return false;
+    OpenTable &open = context_.open;
+    const teak_status status = context_.reader.open(open.share()->table());
+    if (status != TEAK_OK) return open.raise_error(open.failure(status));
+    if (context_.rebuild) {
+      // The objects of the context end with it, but a writer may still use these.
+      AlteredRows rows;
+      if (const char *reason = rows.plan_rebuild(altered_)) return refuse(reason);
+      building_->rows.reset(new Share::BuildingRows{rows.primary, std::move(rows.rows), new_primary_});
+    }
+    context_.building_share = open.share();
     context_.building_share->set_building(std::move(building_));
+    return false;
   }
 
  private:
@@ -114,8 +129,8 @@ class Preparation {
     return status;
   }
 
-  /* True: an error was raised. */
-  bool add_key(uint key) {
+  /* `is_new`: the table has no such key yet. True: an error was raised. */
+  bool add_key(uint key, bool is_new) {
     const teak_index_definition definition = key_index_definition(altered_, key);
     const KEY &server_key = altered_->key_info[key];
     AlterContext::AddedKey added_key;
@@ -132,8 +147,8 @@ class Preparation {
     context_.needs_virtual_columns |= is_on_virtual_column(server_key);
     context_.indexes.push_back({true, added_key.index, definition});
     added_.push_back({definition, added_key.unique, false});
-    building_->codecs.push_back(added_key.codec);
-    building_->originals.push_back(added_key.originals);
+    building_->keys.push_back({added_key.codec, added_key.originals, added_key.unique, added_key.nullable,
+                               added_key.unique && is_new, virtual_columns_of(altered_, key)});
     context_.added.push_back(std::move(added_key));
     return false;
   }
@@ -141,8 +156,23 @@ class Preparation {
   AlterContext &context_;
   const TABLE *const altered_;
   std::vector<teak_added_index> added_;
+  bool new_primary_ = false;
   std::unique_ptr<Share::Building> building_ = std::make_unique<Share::Building>();
 };
+
+}  // namespace
+
+namespace {
+
+/* `admits_writers`: others may write the table from now on. */
+bool prepare_rewrite(AlterContext &context, bool admits_writers) {
+  context.rebuild = true;
+  const TABLE *table = context.open.table();
+  if (const char *reason = context.rows.plan_rebuild(table)) return refuse(reason);
+  Preparation preparation(context, table);
+  if (preparation.plan_rebuild(true, nullptr) || preparation.begin()) return true;
+  return admits_writers && preparation.share_indexes();
+}
 
 }  // namespace
 
@@ -151,32 +181,27 @@ bool prepare_alter(OpenTable &open, TABLE *altered, Alter_inplace_info *alter) {
   auto *context = new AlterContext(open);
   alter->handler_ctx = context;
   // All partitions must have the same definition: if one needs to be rewritten, all are rewritten.
-  context->rebuild = alter->inplace_supported == HA_ALTER_INPLACE_COPY_LOCK;
+  const enum_alter_inplace_result how = alter->inplace_supported;
+  context->rebuild = how == HA_ALTER_INPLACE_COPY_LOCK || how == HA_ALTER_INPLACE_COPY_NO_LOCK;
   const char *reason =
       context->rebuild ? context->rows.plan_rebuild(altered) : context->rows.plan(altered, alter, *open.share());
   if (reason == nullptr && context->rebuild) reason = context->copier.match(table, altered, alter);
   if (reason != nullptr) return refuse(reason);
   Preparation preparation(*context, altered);
-  if (context->rebuild ? preparation.plan_rebuild(preserves_order(table, altered, alter))
+  if (context->rebuild ? preparation.plan_rebuild(preserves_order(table, altered, alter), alter)
                        : preparation.plan_added_keys(alter))
     return true;
   if (preparation.begin()) return true;
-  if (alter->inplace_supported == HA_ALTER_INPLACE_NOCOPY_NO_LOCK) preparation.share_indexes();
-  return false;
+  const bool admits_writers = how == HA_ALTER_INPLACE_NOCOPY_NO_LOCK || how == HA_ALTER_INPLACE_COPY_NO_LOCK;
+  return admits_writers && preparation.share_indexes();
 }
 
 bool prepare_repair(AlterContext &context) {
-  if (prepare_optimize(context)) return true;
+  if (prepare_rewrite(context, false)) return true;
   const teak_status status = teak_alteration_repair(context.alteration, DUPLICATES_MAX);
   return status == TEAK_OK ? false : context.open.raise_error(context.open.failure(status));
 }
 
-bool prepare_optimize(AlterContext &context) {
-  context.rebuild = true;
-  const TABLE *table = context.open.table();
-  if (const char *reason = context.rows.plan_rebuild(table)) return refuse(reason);
-  Preparation preparation(context, table);
-  return preparation.plan_rebuild(true) || preparation.begin();
-}
+bool prepare_optimize(AlterContext &context) { return prepare_rewrite(context, true); }
 
 }  // namespace teak

@@ -9,6 +9,7 @@
 #include "alter/alter_support.h"
 
 #include <string>
+#include <vector>
 
 #include "alter/altered_columns.h"
 #include "alter/altered_keys.h"
@@ -87,6 +88,39 @@ bool in_a_key(const Field &field) {
   return false;
 }
 
+/* The place of a column in the record of its table: its bytes, and its NULL bit. */
+struct Place {
+  my_ptrdiff_t bytes, null_byte;
+  uint null_bit;
+
+  explicit Place(const Field &field) {
+    const uchar *record = field.table->record[0];
+    bytes = field.ptr - record;
+    null_byte = field.real_maybe_null() ? field.null_ptr - record : -1;
+    null_bit = field.real_maybe_null() ? field.null_bit : 0;
+  }
+  bool operator==(const Place &other) const {
+    return bytes == other.bytes && null_byte == other.null_byte && null_bit == other.null_bit;
+  }
+};
+
+/* Whether records of both tables have the same form and the same columns. */
+bool has_same_record(const TABLE &table, const TABLE &altered, const Alter_inplace_info *alter) {
+  std::vector<uint32_t> old_columns;
+  if (table.s->fields != altered.s->fields || table.s->reclength != altered.s->reclength ||
+      old_columns_of(&altered, alter, &old_columns) != nullptr)
+    return false;
+  for (uint i = 0; i < table.s->fields; i++) {
+    const Field &from = *table.field[i], &to = *altered.field[i];
+    // The order and the expressions of virtual columns have flags of their own.
+    const bool same_column = from.stored_in_db() ? old_columns[i] == i : !to.stored_in_db();
+    if (!same_column || !(Place(from) == Place(to)) || from.real_type() != to.real_type() ||
+        from.pack_length() != to.pack_length() || from.compression_method() != to.compression_method())
+      return false;
+  }
+  return true;
+}
+
 /* Whether a column can get another character set or collation without rewriting the rows: its bytes do not change, and
    nothing depends on the comparison of its values. That is, it is in no key and no partitioning function, and the table
    has no virtual columns and no CHECK constraints. */
@@ -118,7 +152,7 @@ enum_alter_inplace_result AlterSupport::check() {
   }
   if (rebuilds()) {
     alter_->unsupported_reason = rebuild_reason_;
-    return HA_ALTER_INPLACE_COPY_LOCK;
+    return has_online_rebuild() ? HA_ALTER_INPLACE_COPY_NO_LOCK : HA_ALTER_INPLACE_COPY_LOCK;
   }
   return result_of_keys();
 }
@@ -174,8 +208,6 @@ const char *AlterSupport::copy_reason_of_new_key(uint number, const KeyCodec &pr
   std::string error;
   if (number != altered_->s->primary_key && create_checked_key_codec(altered_, number, &primary, &error) == nullptr)
     return UNKNOWN_KEY_FORM;
-  adds_unique_key_ |= enforced_by_engine(key);
-  adds_key_on_virtual_column_ |= is_on_virtual_column(key);
   return nullptr;
 }
 
@@ -204,6 +236,13 @@ const char *AlterSupport::copy_reason_of_rebuild() {
   return RecordCopier().match(table_, altered_, alter_);
 }
 
+/* Whether concurrent writers can encode the rows of the altered table: their record has the same form. */
+bool AlterSupport::has_online_rebuild() const {
+  constexpr alter_table_operations POSSIBLE =
+      METADATA_OPERATIONS | KEY_OPERATIONS | ALTER_RECREATE | ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX;
+  return !(operations_ & ~POSSIBLE) && has_same_record(*table_, *altered_, alter_);
+}
+
 enum_alter_inplace_result AlterSupport::result_of_keys() {
   if (!(operations_ & KEY_OPERATIONS)) return HA_ALTER_INPLACE_INSTANT;
   if (!(operations_ & ADD_KEY_OPERATIONS)) {
@@ -211,12 +250,7 @@ enum_alter_inplace_result AlterSupport::result_of_keys() {
     return HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
   }
   const char *lock_reason = nullptr;
-  if (adds_unique_key_)
-    lock_reason = "a unique key can be checked only while writes are blocked";
-  else if (adds_key_on_virtual_column_)
-    lock_reason = "concurrent writes do not compute the generated columns of a new key";
-  else if (operations_ & LAYOUT_OPERATIONS)
-    lock_reason = "columns and keys change in one statement";
+  if (operations_ & LAYOUT_OPERATIONS) lock_reason = "columns and keys change in one statement";
   const bool instant = alter_->alter_info->algorithm(open_.thd()) == Alter_info::ALTER_TABLE_ALGORITHM_INSTANT;
   alter_->unsupported_reason = instant || lock_reason == nullptr ? "ADD INDEX" : lock_reason;
   return lock_reason == nullptr ? HA_ALTER_INPLACE_NOCOPY_NO_LOCK : HA_ALTER_INPLACE_NOCOPY_LOCK;

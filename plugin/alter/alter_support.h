@@ -48,6 +48,7 @@ class AlterSupport {
   const char *copy_reason_of_rebuild();
   bool changes_primary_key() const;
   bool rebuilds() const { return rebuild_reason_ != nullptr; }
+  bool has_online_rebuild() const;
   enum_alter_inplace_result result_of_keys();
 
   const OpenTable &open_;
@@ -55,7 +56,6 @@ class AlterSupport {
   Alter_inplace_info *const alter_;
   const alter_table_operations operations_;
   const char *rebuild_reason_ = nullptr;  // the reason why rows are rewritten; nullptr: they are not rewritten
-  bool adds_unique_key_ = false, adds_key_on_virtual_column_ = false;
 };
 
 /* handler::can_convert_nocopy(): whether stored values of a column are valid in its new definition. */

@@ -16,7 +16,8 @@ namespace {
 
 class KeyBuilder {
  public:
-  KeyBuilder(AlterContext &context, TABLE *altered) : context_(context), open_(context.open), altered_(altered) {}
+  KeyBuilder(AlterContext &context, TABLE *altered, SnapshotReader &reader)
+      : context_(context), open_(context.open), altered_(altered), reader_(reader) {}
 
   bool run() {
     teak_status status = reader_.open(open_.share()->table());
@@ -31,16 +32,22 @@ class KeyBuilder {
     return status == TEAK_DUPLICATE_KEY ? report_duplicate(duplicate) : fail(status);
   }
 
+  /* Raises the error of a duplicate that concurrent writers have found. */
+  bool report_late(const teak_duplicate &duplicate) {
+    const teak_status status = reader_.open(open_.share()->table());
+    return status == TEAK_OK ? report_duplicate(duplicate) : fail(status);
+  }
+
  private:
   bool read_rows(uint64_t rows_estimated) {
     uint64_t rows_read = 0;
     teak_row row;
     teak_status status;
-    for (status = reader_.next(&row); status == TEAK_OK; status = reader_.next(&row)) {
+    for (status = reader_.next(&row); status == TEAK_OK && !context_.found_duplicate; status = reader_.next(&row)) {
       if (decode(row) || context_.add_entries(altered_, row.key)) return true;
       if (context_.report_rows_read(++rows_read, rows_estimated)) return true;
     }
-    return status == TEAK_NOT_FOUND ? false : fail(status);
+    return status == TEAK_NOT_FOUND || status == TEAK_OK ? false : fail(status);
   }
 
   /* Decodes the row into the altered table's record and computes the virtual columns of the new keys. True: an error
@@ -61,6 +68,8 @@ class KeyBuilder {
       return open_.raise_error(open_.corrupt("an entry of a key is malformed"));
     teak_row row;
     const teak_status status = reader_.get(primary, &row);
+    // A concurrent writer has inserted the row, or removed it.
+    if (status == TEAK_NOT_FOUND) return report_written_duplicate(altered_->key_info[key]);
     if (status != TEAK_OK) return fail(status);
     if (decode(row)) return true;
     print_keydup_error(altered_, &altered_->key_info[key], MYF(0));
@@ -72,11 +81,38 @@ class KeyBuilder {
   AlterContext &context_;
   OpenTable &open_;
   TABLE *const altered_;
-  SnapshotReader reader_;
+  SnapshotReader &reader_;
 };
 
 }  // namespace
 
-bool build_keys(AlterContext &context, TABLE *altered) { return KeyBuilder(context, altered).run(); }
+bool build_keys(AlterContext &context, TABLE *altered) {
+  const bool failed = KeyBuilder(context, altered, context.reader).run();
+  context.reader.close();
+  return failed;
+}
+
+bool report_written_duplicate(const KEY &key) {
+  my_printf_error(ER_DUP_ENTRY, "Concurrent statements have written the same value of the new unique key '%-.192s'",
+                  MYF(0), key.name.str);
+  return true;
+}
+
+bool report_late_duplicates(AlterContext &context, TABLE *altered) {
+  if (context.building_share == nullptr) return false;
+  teak_duplicate duplicate;
+  const teak_status status = teak_alteration_verify(context.alteration, nullptr, &duplicate);
+  if (status == TEAK_OK) return false;
+  if (status == TEAK_DUPLICATE_KEY && !context.rebuild) {
+    SnapshotReader reader;
+    return KeyBuilder(context, altered, reader).report_late(duplicate);
+  }
+  if (status == TEAK_DUPLICATE_KEY) {
+    const uint index = duplicate.index;
+    const uint key = index == 0 ? altered->s->primary_key : context.added[index - 1].key;
+    return report_written_duplicate(altered->key_info[key]);
+  }
+  return context.open.raise_error(context.open.failure(status));
+}
 
 }  // namespace teak

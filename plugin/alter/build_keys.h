@@ -19,6 +19,13 @@ namespace teak {
 /* True: an error was raised. */
 bool build_keys(AlterContext &context, TABLE *altered);
 
+/* Raises the error of a duplicate whose rows are not known. Returns true. */
+bool report_written_duplicate(const KEY &key);
+
+/* Called when no statement writes the table any more: raises the error of a duplicate that statements have written
+   since build_keys(). True: an error was raised. */
+bool report_late_duplicates(AlterContext &context, TABLE *altered);
+
 }  // namespace teak
 
 #endif

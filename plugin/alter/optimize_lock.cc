@@ -14,12 +14,12 @@ namespace teak {
 
 OptimizeLock::OptimizeLock(THD *thd, TABLE *table)
     : thd_(thd), table_(table->s->tmp_table == NO_TMP_TABLE ? table : nullptr),
-      lowered_(thd->locked_tables_mode == LTM_NONE ? MDL_SHARED_NO_WRITE : MDL_SHARED_NO_READ_WRITE),
+      lowered_(thd->locked_tables_mode == LTM_NONE ? MDL_SHARED_UPGRADABLE : MDL_SHARED_NO_READ_WRITE),
       is_exclusive_(table_ != nullptr) {}
 
-void OptimizeLock::admit_readers() {
+void OptimizeLock::admit_others() {
   if (!is_exclusive_) return;
-  // The server has marked the table's definition as outdated, so readers would wait until this connection closes the
+  // The server has marked the table's definition as outdated, so others would wait until this connection closes the
   // table. This is unnecessary because OPTIMIZE does not change the definition. While the lock is exclusive, only this
   // connection can have set the mark; later, FLUSH TABLES may have set it.
   TDC_element *cached = table_->s->tdc;
@@ -30,7 +30,7 @@ void OptimizeLock::admit_readers() {
   is_exclusive_ = false;
 }
 
-bool OptimizeLock::exclude_readers() {
+bool OptimizeLock::exclude_others() {
   if (table_ == nullptr) return false;
   if (thd_->mdl_context.upgrade_shared_lock(table_->mdl_ticket, MDL_EXCLUSIVE, thd_->variables.lock_wait_timeout))
     return true;

@@ -27,14 +27,14 @@ namespace teak {
 class OptimizeLock {
  public:
   OptimizeLock(THD *thd, TABLE *table);
-  ~OptimizeLock() { admit_readers(); }
+  ~OptimizeLock() { admit_others(); }
   OptimizeLock(const OptimizeLock &) = delete;
   OptimizeLock &operator=(const OptimizeLock &) = delete;
 
   /* Does nothing unless the lock is exclusive. */
-  void admit_readers();
+  void admit_others();
   /* True: an error was raised. */
-  bool exclude_readers();
+  bool exclude_others();
 
  private:
   THD *const thd_;

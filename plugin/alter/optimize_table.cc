@@ -11,8 +11,10 @@
 #include "alter/alter_commit.h"
 #include "alter/alter_context.h"
 #include "alter/alter_prepare.h"
+#include "alter/build_keys.h"
 #include "alter/optimize_lock.h"
 #include "alter/rebuild_table.h"
+#include "monitor/progress.h"
 
 namespace teak {
 
@@ -39,11 +41,24 @@ class StrictValues {
   const enum_check_fields count_before_;
 };
 
+/* The statement reads and writes no more than background jobs may, and lets other statements read first. */
+class BackgroundIo {
+ public:
+  explicit BackgroundIo(teak_alteration *alteration) { teak_alteration_begin_io(alteration, &scope_); }
+  ~BackgroundIo() { teak_alteration_end_io(scope_); }
+  BackgroundIo(const BackgroundIo &) = delete;
+  BackgroundIo &operator=(const BackgroundIo &) = delete;
+
+ private:
+  teak_background_io *scope_ = nullptr;
+};
+
 /* True: an error was raised. */
 bool rewrite(AlterContext &context, THD *thd, TABLE *table) {
   const StrictValues strict(thd);
   table->use_all_columns();
-  const ProgressReport progress(thd);
+  const ProgressReport progress(thd, BUILD_STAGES);
+  const BackgroundIo io(context.alteration);
   return rebuild_table(context, table);
 }
 
@@ -53,8 +68,9 @@ bool optimize_table(OpenTable &open, THD *thd) {
   OptimizeLock lock(thd, open.table());
   AlterContext context(open);
   if (prepare_optimize(context)) return true;
-  lock.admit_readers();
-  if (rewrite(context, thd, open.table()) || lock.exclude_readers() || commit_alter(open, {&context})) return true;
+  lock.admit_others();
+  if (rewrite(context, thd, open.table()) || lock.exclude_others()) return true;
+  if (report_late_duplicates(context, open.table()) || commit_alter(open, {&context})) return true;
   open.share()->forget_row_history(std::move(context.rows.rows));
   return false;
 }

@@ -10,6 +10,7 @@
 
 #include <string>
 
+#include "alter/build_keys.h"
 #include "alter/snapshot_reader.h"
 #include "session/cursor.h"
 
@@ -20,8 +21,8 @@ namespace {
 /* Reads the rows of a table into the record of the altered table. */
 class RowConverter {
  public:
-  RowConverter(const AlterContext &context, TABLE *altered)
-      : context_(context), open_(context.open), altered_(altered) {}
+  RowConverter(const AlterContext &context, TABLE *altered, SnapshotReader &reader)
+      : context_(context), open_(context.open), altered_(altered), reader_(reader) {}
 
   teak_status open() {
     teak_index_statistics rows;
@@ -65,7 +66,7 @@ class RowConverter {
   const AlterContext &context_;
   OpenTable &open_;
   TABLE *const altered_;
-  SnapshotReader reader_;
+  SnapshotReader &reader_;
   uint64_t rows_read_ = 0, rows_estimated_ = 0;
 };
 
@@ -84,7 +85,7 @@ class TableRebuild {
 
  private:
   bool write_rows() {
-    RowConverter rows(context_, altered_);
+    RowConverter rows(context_, altered_, context_.reader);
     teak_status status = rows.open();
     if (status != TEAK_OK) return fail(status);
     ByteBuffer primary, row;
@@ -97,6 +98,8 @@ class TableRebuild {
       context_.rows.rows->encode(altered_->record[0], &row);
       if (primary.failed() || row.failed()) return open_.raise_error(open_.out_of_memory());
       status = teak_alteration_add_entry(context_.alteration, 0, slice(primary), slice(row));
+      context_.found_duplicate |= status == TEAK_DUPLICATE_KEY;
+      if (context_.found_duplicate) return false;
       if (status != TEAK_OK) return fail(status);
       if (context_.add_entries(altered_, slice(primary))) return true;
     }
@@ -123,15 +126,15 @@ class TableRebuild {
     const bool of_rows = duplicate.index == 0;
     const KeyCodec &codec = of_rows ? *context_.rows.primary : *context_.added[duplicate.index - 1].codec;
     const uint number = of_rows ? altered_->s->primary_key : context_.added[duplicate.index - 1].key;
-    RowConverter rows(context_, altered_);
+    SnapshotReader reader;
+    RowConverter rows(context_, altered_, reader);
     const teak_status status = rows.open();
     if (status != TEAK_OK) return fail(status);
     for (;;) {
       teak_slice old_key;
       const RowConverter::Outcome outcome = rows.next(&old_key);
       if (outcome == RowConverter::Outcome::Raised) return true;
-      if (outcome == RowConverter::Outcome::End)
-        return open_.raise_error(open_.corrupt("no row has the duplicate key"));
+      if (outcome == RowConverter::Outcome::End) return report_written_duplicate(altered_->key_info[number]);
       context_.key.clear();
       codec.encode_record(altered_->record[0], &context_.key);
       if (context_.key.failed()) return open_.raise_error(open_.out_of_memory());
@@ -151,6 +154,10 @@ class TableRebuild {
 
 }  // namespace
 
-bool rebuild_table(AlterContext &context, TABLE *altered) { return TableRebuild(context, altered).run(); }
+bool rebuild_table(AlterContext &context, TABLE *altered) {
+  const bool failed = TableRebuild(context, altered).run();
+  context.reader.close();
+  return failed;
+}
 
 }  // namespace teak

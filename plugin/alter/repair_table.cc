@@ -17,6 +17,7 @@
 #include "alter/alter_context.h"
 #include "alter/alter_prepare.h"
 #include "base/errors.h"
+#include "monitor/progress.h"
 
 namespace teak {
 
@@ -39,7 +40,7 @@ class TableRepair {
   int run() {
     open_.table()->use_all_columns();
     {
-      const ProgressReport progress(thd_);
+      const ProgressReport progress(thd_, BUILD_STAGES);
       if (rebuild()) return HA_ADMIN_FAILED;
     }
     report();

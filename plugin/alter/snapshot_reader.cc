@@ -12,12 +12,16 @@
 
 namespace teak {
 
-SnapshotReader::~SnapshotReader() {
+void SnapshotReader::close() {
   if (cursor_ != nullptr) teak_cursor_close(cursor_);
   if (transaction_ != nullptr) teak_transaction_rollback(transaction_);
+  cursor_ = nullptr;
+  transaction_ = nullptr;
+  started_ = false;
 }
 
 teak_status SnapshotReader::open(teak_table *table) {
+  if (cursor_ != nullptr) return TEAK_OK;
   teak_status status = teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &transaction_);
   if (status == TEAK_OK) status = teak_transaction_take_snapshot(transaction_);
   if (status == TEAK_OK) status = teak_cursor_open(transaction_, table, 0, TEAK_LOCK_NONE, &cursor_);

@@ -16,12 +16,15 @@ namespace teak {
 class SnapshotReader {
  public:
   SnapshotReader() = default;
-  ~SnapshotReader();
+  ~SnapshotReader() { close(); }
   SnapshotReader(const SnapshotReader &) = delete;
   SnapshotReader &operator=(const SnapshotReader &) = delete;
 
+  /* Takes the snapshot and positions before the first row. Does nothing if that was done. */
   teak_status open(teak_table *table);
+  void close();
   teak_status next(teak_row *row);
+  teak_transaction *transaction() const { return transaction_; }
   teak_status get(teak_slice key, teak_row *row) { return teak_cursor_get(cursor_, key, row); }
 
  private:

@@ -11,7 +11,10 @@
 #include <cstring>
 #include <memory>
 
+#include "base/engine.h"
+#include "monitor/progress.h"
 #include "monitor/variables.h"
+#include "partition_info.h"
 
 namespace teak {
 
@@ -19,66 +22,117 @@ namespace {
 
 struct Header {
   uint32_t key_bytes, value_bytes;
+  bool unchecked;
 };
 
-/* Whether the statement only inserts rows, and a duplicate key is an error. */
-bool only_inserts(const THD *thd) {
-  const LEX &lex = *thd->lex;
+/* Whether the server announces the insertion of many rows, unless there are triggers or functions. */
+bool inserts_many(const LEX &lex) {
   switch (lex.sql_command) {
     case SQLCOM_LOAD:
-    case SQLCOM_INSERT:
     case SQLCOM_INSERT_SELECT:
+    case SQLCOM_REPLACE_SELECT:
     case SQLCOM_CREATE_TABLE:
-      return lex.duplicates == DUP_ERROR && !lex.ignore;
+    case SQLCOM_ALTER_TABLE:
+    case SQLCOM_CREATE_INDEX:
+    case SQLCOM_DROP_INDEX:
+      return true;
+    case SQLCOM_INSERT:
+    case SQLCOM_REPLACE:
+      return lex.many_values.elements > 1;
     default:
       return false;
   }
 }
 
-/* Whether the server reads rows of the table before it inserts another one. */
+/* Whether a duplicate key is an error that ends the statement. */
+bool fails_on_duplicates(const LEX &lex) {
+  return lex.duplicates == DUP_ERROR && !lex.ignore && lex.sql_command != SQLCOM_REPLACE &&
+         lex.sql_command != SQLCOM_REPLACE_SELECT;
+}
+
+/* Whether the server reads rows of the table before it inserts another one. It does not announce many rows if a trigger
+   or a function could do so. */
 bool reads_own_rows(const TABLE &table) {
   const TABLE_SHARE &definition = *table.s;
   const bool numbers_groups = table.found_next_number_field != nullptr && definition.next_number_keypart != 0;
-  return table.triggers != nullptr || definition.long_unique_table || definition.period.name.length != 0 ||
-         numbers_groups;
+  return definition.long_unique_table || definition.period.name.length != 0 || numbers_groups;
+}
+
+size_t bytes_of(const std::vector<teak_row_entry> &entries) {
+  size_t bytes = 0;
+  for (const teak_row_entry &entry : entries) bytes += entry.key.len + entry.value.len;
+  return bytes;
 }
 
 }  // namespace
 
-bool BulkInsert::is_suitable(ha_rows rows) const {
-  const TABLE *table = open_.table();
-  THD *thd = open_.thd();
-  if (!only_inserts(thd) || thd->slave_thread || reads_own_rows(*table)) return false;
-  // The rollback of the first rows of one partition would include rows of others.
-  if (open_.is_temporary() || open_.without_rollback() || table->versioned() || table->part_info != nullptr)
-    return false;
-  // If the number of rows is known, their size can be estimated.
-  if (rows != 0 && rows * table->s->reclength < kept_bytes_max_) return false;
-  return teak_table_can_load(open_.share()->table());
+/* Why the rows cannot be loaded. */
+Refusal BulkInsert::refusal() const {
+  const TABLE &table = *open_.table();
+  const THD &thd = *open_.thd();
+  if (!fails_on_duplicates(*thd.lex)) return Refusal::Duplicates;
+  if (thd.slave_thread) return Refusal::Replication;
+  if (open_.without_rollback()) return Refusal::Temporary;
+  if (table.versioned() || reads_own_rows(table)) return Refusal::Definition;
+  if (teak_table_can_load(open_.share()->table())) return Refusal::None;
+  // The server's table of an ALTER TABLE that copies is temporary, too, but not the engine's.
+  return open_.is_temporary() ? Refusal::Temporary : Refusal::Altered;
+}
+
+/* If the number of rows is known, their size can be estimated. The server knows it for INSERT; for a partition it
+   guesses. */
+bool BulkInsert::is_for_few_rows(ha_rows rows) const {
+  constexpr ha_rows EXACT_FOR_PARTITIONS = 10;
+  const TABLE &table = *open_.table();
+  if (rows == 0 || open_.thd()->lex->sql_command != SQLCOM_INSERT) return false;
+  if (table.part_info != nullptr) return rows < EXACT_FOR_PARTITIONS;
+  return rows * table.s->reclength < session_bulk_load_threshold(open_.thd());
 }
 
 void BulkInsert::start(ha_rows rows) {
   cancel();
-  kept_bytes_max_ = session_bulk_load_threshold(open_.thd());
-  if (is_suitable(rows)) state_ = State::Keeping;
+  was_announced_ = true;
+  if (!inserts_many(*open_.thd()->lex) || refusal() != Refusal::None || is_for_few_rows(rows)) return;
+  BulkInsertGroup &group = open_.session()->bulk_inserts();
+  if (group.is_loading() && !teak_engine_has_sort_memory(engine)) {
+    lacks_memory_ = true;
+    return;
+  }
+  group_ = &group;
+  partition_info *partitions = open_.table()->part_info;
+  group.add(this, session_bulk_load_threshold(open_.thd()),
+            partitions == nullptr ? 1 : partitions->get_tot_partitions());
+  state_ = group.is_loading() ? State::Loading : State::Keeping;
 }
 
 int BulkInsert::before_insert() {
-  if (has_mark_) return 0;
-  // It is newer than the session's own savepoint of the statement.
-  const teak_status status = teak_transaction_savepoint(open_.transaction(), &mark_);
-  has_mark_ = status == TEAK_OK;
-  return has_mark_ ? 0 : open_.failure(status);
+  if (state_ != State::Keeping) return 0;
+  const teak_status status = group_->before_insert(open_.transaction());
+  return status == TEAK_OK ? 0 : open_.failure(status);
 }
 
-int BulkInsert::keep(const std::vector<teak_row_entry> &entries) {
-  if (!add_kept(entries)) return open_.out_of_memory();
-  return kept_.size() >= kept_bytes_max_ ? begin_load() : 0;
+int BulkInsert::after_insert(const std::vector<teak_row_entry> &entries) {
+  if (state_ == State::Keeping) {
+    const size_t before = kept_.size();
+    if (!add_kept(entries)) return open_.out_of_memory();
+    if (!group_->is_full_with(kept_.size() - before)) return 0;
+    teak_status status = TEAK_OK;
+    const int error = group_->begin_loads(open_.transaction(), &status);
+    return status == TEAK_OK ? error : open_.failure(status);
+  }
+  if (!inserts_many(*open_.thd()->lex)) return 0;
+  BulkInsertGroup &group = open_.session()->bulk_inserts();
+  if (group.count_row_by_row(bytes_of(entries), session_bulk_load_threshold(open_.thd()))) {
+    const Refusal reason = lacks_memory_ ? Refusal::Memory : refusal();
+    count(reason == Refusal::None && !was_announced_ ? Refusal::Triggers : reason);
+  }
+  return 0;
 }
 
 bool BulkInsert::add_kept(const std::vector<teak_row_entry> &entries) {
   for (const teak_row_entry &entry : entries) {
-    const Header header = {static_cast<uint32_t>(entry.key.len), static_cast<uint32_t>(entry.value.len)};
+    const Header header = {static_cast<uint32_t>(entry.key.len), static_cast<uint32_t>(entry.value.len),
+                           entry.unchecked};
     kept_.append(&header, sizeof(header));
     kept_.append(entry.key.data, entry.key.len);
     kept_.append(entry.value.data, entry.value.len);
@@ -86,65 +140,82 @@ bool BulkInsert::add_kept(const std::vector<teak_row_entry> &entries) {
   return !kept_.failed();
 }
 
-/* Returns the place of the next row. */
-size_t BulkInsert::read_row(size_t at, std::vector<teak_row_entry> *entries) const {
+/* Calls use() with the entries of each kept row, and frees their memory. */
+template <typename Use> int BulkInsert::use_kept(Use use) {
   const uint32_t indexes = open_.share()->indexes();
-  entries->resize(indexes);
-  for (uint32_t index = 0; index < indexes; index++) {
-    Header header;
-    memcpy(&header, kept_.data() + at, sizeof(header));
-    at += sizeof(header);
-    const teak_slice key = {kept_.data() + at, header.key_bytes};
-    at += header.key_bytes;
-    const teak_slice value = {kept_.data() + at, header.value_bytes};
-    at += header.value_bytes;
-    (*entries)[index] = {index, false, key, value};
-  }
-  return at;
-}
-
-int BulkInsert::begin_load() {
-  teak_status status = teak_transaction_rollback_to_savepoint(open_.transaction(), mark_);
-  if (status != TEAK_OK) return open_.failure(status);
-  const Share &share = *open_.share();
-  const uint32_t indexes = share.indexes();
-  // Not std::vector<bool>, which is no array.
-  const std::unique_ptr<bool[]> unique(new bool[indexes]);
-  unique[0] = !share.hidden_primary();
-  for (uint32_t index = 1; index < indexes; index++) unique[index] = share.key(share.key_of(index)).unique;
-  status = teak_load_begin(open_.transaction(), share.table(), unique.get(), indexes, &load_);
-  if (status != TEAK_OK) return open_.failure(status);
-  state_ = State::Loading;
-  std::vector<teak_row_entry> entries;
-  for (size_t at = 0; at < kept_.size();) {
-    at = read_row(at, &entries);
-    if (int error = load(entries)) return error;
+  std::vector<teak_row_entry> entries(indexes);
+  int error = 0;
+  for (size_t at = 0; at < kept_.size() && error == 0; error = use(entries)) {
+    for (uint32_t index = 0; index < indexes; index++) {
+      Header header;
+      memcpy(&header, kept_.data() + at, sizeof(header));
+      at += sizeof(header);
+      const teak_slice key = {kept_.data() + at, header.key_bytes};
+      at += header.key_bytes;
+      const teak_slice value = {kept_.data() + at, header.value_bytes};
+      at += header.value_bytes;
+      entries[index] = {index, header.unchecked, key, value};
+    }
   }
   kept_.clear();
   kept_.shrink(0);
-  return 0;
+  return error;
+}
+
+int BulkInsert::begin_load() {
+  state_ = State::Loading;
+  return use_kept([this](const std::vector<teak_row_entry> &entries) { return load(entries); });
+}
+
+int BulkInsert::insert_again() {
+  state_ = State::Off;
+  lacks_memory_ = true;
+  return use_kept([this](const std::vector<teak_row_entry> &entries) {
+    teak_duplicate duplicate;
+    const teak_status status = teak_transaction_insert(open_.transaction(), open_.share()->table(), entries.data(),
+                                                       entries.size(), &duplicate);
+    if (status == TEAK_DUPLICATE_KEY) return reporter_.report_late_duplicate(duplicate);
+    return status == TEAK_OK ? 0 : open_.failure(status);
+  });
 }
 
 int BulkInsert::load(const std::vector<teak_row_entry> &entries) {
+  if (load_ == nullptr) {
+    const Share &share = *open_.share();
+    const uint32_t indexes = share.indexes();
+    // Not std::vector<bool>, which is no array.
+    const std::unique_ptr<bool[]> unique(new bool[indexes]);
+    unique[0] = !share.hidden_primary();
+    for (uint32_t index = 1; index < indexes; index++) unique[index] = share.key(share.key_of(index)).unique;
+    const teak_status status =
+        teak_load_begin(open_.transaction(), share.table(), unique.get(), indexes, group_->tables(), &load_);
+    if (status != TEAK_OK) return open_.failure(status);
+  }
   const teak_status status = teak_load_add(load_, entries.data(), entries.size());
   return status == TEAK_OK ? 0 : open_.failure(status);
 }
 
-int BulkInsert::finish(bool *is_duplicate, teak_duplicate *duplicate) {
+int BulkInsert::finish() {
+  if (load_ == nullptr) return 0;
   uint64_t rows = 0;
-  const teak_status status = teak_load_finish(load_, open_.transaction(), nullptr, nullptr, &rows, duplicate);
-  *is_duplicate = status == TEAK_DUPLICATE_KEY;
-  return status == TEAK_OK || *is_duplicate ? 0 : open_.failure(status);
+  teak_duplicate duplicate;
+  THD *thd = open_.thd();
+  const ProgressReport progress(thd, 1);
+  const teak_status status =
+      teak_load_finish(load_, open_.transaction(), ProgressReport::report, thd, &rows, &duplicate);
+  if (status == TEAK_DUPLICATE_KEY) return reporter_.report_late_duplicate(duplicate);
+  return status == TEAK_OK ? 0 : open_.failure(status);
 }
 
 void BulkInsert::cancel() {
-  constexpr size_t KEEP_BYTES = 1 << 20;
   if (load_ != nullptr) teak_load_end(load_);
   load_ = nullptr;
   state_ = State::Off;
-  has_mark_ = false;
+  was_announced_ = lacks_memory_ = false;
+  if (group_ != nullptr) group_->remove(this);
+  group_ = nullptr;
   kept_.clear();
-  kept_.shrink(KEEP_BYTES);
+  kept_.shrink(0);
 }
 
 }  // namespace teak

@@ -4,15 +4,16 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* BulkInsert: the rows of a statement that inserts many rows, between the server's start_bulk_insert() and
-   end_bulk_insert().
+/* BulkInsert: the rows of a statement that inserts many rows into a table or partition, between the server's
+   start_bulk_insert() and end_bulk_insert().
 
    1. The first rows are inserted as usual, and their entries are also kept in memory, up to teak_bulk_load_threshold bytes.
    2. If there are more rows, these insertions are rolled back, and the engine's bulk load gets all rows of the statement.
    3. At the end, the load is finished.
 
    So statements with few rows are not affected. The rows of a load are in the table at the end of the statement, and their
-   duplicate keys are found then. Statements that need to know a duplicate earlier, or read their own rows, are excluded. */
+   duplicate keys are found then. Statements that need to know a duplicate earlier, or read their own rows, are excluded.
+   Partitions of a table do step 2 together (session/bulk_insert_group.h). */
 
 #ifndef TEAK_HANDLER_BULK_INSERT_H
 #define TEAK_HANDLER_BULK_INSERT_H
@@ -21,30 +22,37 @@
 
 #include "base/core.h"
 #include "format/buffer.h"
-#include "session/cursor.h"
+#include "monitor/refusals.h"
+#include "session/bulk_insert_group.h"
 #include "table/open_table.h"
 
 namespace teak {
 
-class BulkInsert {
+class BulkInsert : private BulkInsertGroup::Member {
  public:
-  explicit BulkInsert(OpenTable &open) : open_(open) {}
-  ~BulkInsert() { cancel(); }
+  /* Reports a duplicate key that was found after the row's insertion, and returns the server's error. */
+  class DuplicateReporter {
+   public:
+    virtual ~DuplicateReporter() = default;
+    virtual int report_late_duplicate(const teak_duplicate &duplicate) = 0;
+  };
+
+  BulkInsert(OpenTable &open, DuplicateReporter &reporter) : open_(open), reporter_(reporter) {}
+  ~BulkInsert() override { cancel(); }
   BulkInsert(const BulkInsert &) = delete;
   BulkInsert &operator=(const BulkInsert &) = delete;
 
   /* Called when the server starts to insert this number of rows; 0: unknown. */
   void start(ha_rows rows);
-  /* Whether rows are to be passed to load(), or inserted between before_insert() and keep(). */
+  /* Whether rows are to be passed to load(), or inserted between before_insert() and after_insert(). */
   bool is_loading() const { return state_ == State::Loading; }
-  bool is_keeping() const { return state_ == State::Keeping; }
 
   /* These return the server's error. `entries`: one for each index, in their order. */
   int before_insert();
-  int keep(const std::vector<teak_row_entry> &entries);
+  int after_insert(const std::vector<teak_row_entry> &entries);
   int load(const std::vector<teak_row_entry> &entries);
-  /* Ends the load. If it has found a duplicate key, sets `is_duplicate` instead of returning an error. */
-  int finish(bool *is_duplicate, teak_duplicate *duplicate);
+  /* Ends the load. */
+  int finish();
 
   /* Discards the rows of a load. */
   void cancel();
@@ -52,16 +60,21 @@ class BulkInsert {
  private:
   enum class State { Off, Keeping, Loading };
 
-  bool is_suitable(ha_rows rows) const;
+  Refusal refusal() const;
+  bool is_for_few_rows(ha_rows rows) const;
   bool add_kept(const std::vector<teak_row_entry> &entries);
-  size_t read_row(size_t at, std::vector<teak_row_entry> *entries) const;
-  int begin_load();
+  template <typename Use> int use_kept(Use use);
+
+  size_t kept_bytes() const override { return kept_.size(); }
+  int begin_load() override;
+  int insert_again() override;
 
   OpenTable &open_;
+  DuplicateReporter &reporter_;
+  BulkInsertGroup *group_ = nullptr;  // of the session, while this is one of its members
   State state_ = State::Off;
-  ulonglong kept_bytes_max_ = 0;
-  uint64_t mark_ = 0;  // the savepoint before the first row
-  bool has_mark_ = false;
+  bool was_announced_ = false;  // start() was called
+  bool lacks_memory_ = false;
   /* For each entry of each row: a Header, the key, the value. */
   ByteBuffer kept_;
   teak_load *load_ = nullptr;

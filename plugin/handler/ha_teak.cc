@@ -18,6 +18,7 @@
 #include "alter/alter_inplace.h"
 #include "alter/alter_prepare.h"
 #include "alter/alter_support.h"
+#include "alter/build_keys.h"
 #include "alter/optimize_table.h"
 #include "alter/repair_table.h"
 #include "base/engine.h"
@@ -379,12 +380,14 @@ bool ha_teak::inplace_alter_table(TABLE *altered, Alter_inplace_info *alter) try
   return raise_out_of_memory();
 }
 
-bool ha_teak::commit_inplace_alter_table(TABLE *, Alter_inplace_info *alter, bool commit) try {
+bool ha_teak::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *alter, bool commit) try {
   if (!commit) {
     roll_back_alter(alter);
     return false;
   }
   const std::vector<AlterContext *> contexts = take_alter_contexts(alter);
+  for (AlterContext *context : contexts)
+    if (report_late_duplicates(*context, altered)) return true;
   for (const AlterContext *context : contexts)
     if (static_cast<ha_teak &>(context->open.server()).set_altered_auto_increment(*alter)) return true;
   return commit_alter(open_, contexts);

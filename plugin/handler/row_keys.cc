@@ -8,6 +8,8 @@
 
 #include "handler/row_keys.h"
 
+#include "table/virtual_columns.h"
+
 namespace teak {
 
 void RowKeys::reserve_indexes(size_t indexes) {
@@ -15,6 +17,7 @@ void RowKeys::reserve_indexes(size_t indexes) {
   keys_.resize(indexes);
   values_.resize(indexes);
   unique_.resize(indexes);
+  checked_.resize(indexes);
 }
 
 bool RowKeys::encode(const Share &share, teak_slice row_id, const uchar *record) {
@@ -26,45 +29,56 @@ bool RowKeys::encode(const Share &share, teak_slice row_id, const uchar *record)
   else
     share.primary().encode_record(record, &primary);
   unique_[0] = !share.hidden_primary();
-  bool encoded = !primary.failed();
-  for (uint number = 0; number < share.keys(); number++)
-    if (number != share.primary_key()) encoded &= encode_secondary(share, number, record);
-  return encoded;
+  bool failed = primary.failed();
+  for (uint number = 0; number < share.keys(); number++) {
+    if (number == share.primary_key()) continue;
+    const Share::Key &key = share.key(number);
+    const uint32_t index = share.index_of(number);
+    encode_key({*key.codec, key.originals.get(), key.unique, key.nullable}, primary, index, record);
+    failed |= has_failed(index);
+  }
+  return !failed;
 }
 
-bool RowKeys::encode_secondary(const Share &share, uint number, const uchar *record) {
-  const Share::Key &definition = share.key(number);
-  const uint32_t index = share.index_of(number);
-  const ByteBuffer &primary = keys_[0];
+void RowKeys::encode_key(const Form &form, const ByteBuffer &primary, size_t index, const uchar *record) {
   ByteBuffer &key = keys_[index];
   key.clear();
-  definition.codec->encode_record(record, &key);
-  const bool unique = definition.unique && !(definition.nullable && definition.codec->has_null(record));
-  if (!unique) definition.codec->append_primary(primary.data(), primary.size(), &key);
+  form.codec.encode_record(record, &key);
+  const bool unique = form.unique && !(form.nullable && form.codec.has_null(record));
+  if (!unique) form.codec.append_primary(primary.data(), primary.size(), &key);
   unique_[index] = unique;
-  if (definition.originals == nullptr) return !key.failed();
   ByteBuffer &value = values_[index];
   value.clear();
+  if (form.originals == nullptr) return;
   if (unique) value.append(primary.data(), primary.size());
-  definition.originals->encode(record, &value);
-  return !key.failed() && !value.failed();
+  form.originals->encode(record, &value);
 }
 
-bool RowKeys::encode_building(const Share &share, const Share::Building &building, const uchar *record) {
-  const size_t own = share.indexes(), all = own + building.codecs.size();
-  const ByteBuffer &primary = keys_[0];
+bool RowKeys::encode_building(const Share &share, const Share::Building &building, TABLE *table, const uchar *record) {
+  size_t index = share.indexes();
+  const ByteBuffer *primary = &keys_[0];
   bool failed = false;
-  for (size_t i = own; i < all; i++) {
-    ByteBuffer &key = keys_[i];
+  if (building.rows != nullptr) {
+    ByteBuffer &key = keys_[index], &row = values_[index];
     key.clear();
-    const KeyCodec &codec = *building.codecs[i - own];
-    codec.encode_record(record, &key);
-    codec.append_primary(primary.data(), primary.size(), &key);
-    unique_[i] = false;
-    ByteBuffer &value = values_[i];
-    value.clear();
-    if (building.originals[i - own] != nullptr) building.originals[i - own]->encode(record, &value);
-    failed |= key.failed() || value.failed();
+    if (building.rows->primary->hidden())
+      key.append(primary->data(), primary->size());
+    else
+      building.rows->primary->encode_record(record, &key);
+    row.clear();
+    building.rows->rows->encode(record, &row);
+    checked_[index] = building.rows->new_primary;
+    failed = has_failed(index);
+    primary = &key;
+    index++;
+  }
+  for (const Share::BuildingKey &key : building.keys) {
+    if (!key.virtual_columns.empty()) compute_virtual_columns(table, key.virtual_columns, record);
+    encode_key({*key.codec, key.originals.get(), key.unique, key.nullable}, *primary, index, record);
+    if (unique_[index] && values_[index].empty()) values_[index].append(primary->data(), primary->size());
+    checked_[index] = unique_[index] && key.checked;
+    failed |= has_failed(index);
+    index++;
   }
   return !failed;
 }

@@ -32,14 +32,19 @@ class RowKeys {
 
   /* Encodes the keys of the table's own indexes. `row_id` is used in a table without primary key. False: out of memory. */
   bool encode(const Share &share, teak_slice row_id, const uchar *record);
-  /* Encodes, after encode(), the keys of the indexes that ALTER TABLE builds: these are not unique and have no
-     virtual columns. False: out of memory. */
-  bool encode_building(const Share &share, const Share::Building &building, const uchar *record);
+  /* Encodes, after encode(), the entries of the indexes that ALTER TABLE builds. Computes their virtual columns in the
+     record, which is one of the table's. False: out of memory. */
+  bool encode_building(const Share &share, const Share::Building &building, TABLE *table, const uchar *record);
 
   teak_slice key(size_t index) const { return slice(keys_[index]); }
   teak_slice primary() const { return key(0); }
-  /* Whether the entry must be the only one with its key. */
+  /* Whether the entry must be the only one with its key. Not of indexes that are built. */
   bool is_unique(size_t index) const { return unique_[index] != 0; }
+  /* An entry of an index that is built: its value, and whether the engine must check that it is the only one. */
+  teak_slice building_value(size_t index) const {
+    return values_[index].empty() ? teak_slice{keys_[0].data(), 0} : slice(values_[index]);
+  }
+  bool is_checked(size_t index) const { return checked_[index] != 0; }
   /* The value of an entry in a secondary index. */
   teak_slice value(size_t index) const;
   /* Whether an entry found in a secondary index has the expected value. */
@@ -48,12 +53,20 @@ class RowKeys {
   bool has_same_entry(size_t index, const RowKeys &other) const;
 
  private:
-  bool encode_secondary(const Share &share, uint number, const uchar *record);
+  /* What the encoding of a secondary key depends on. */
+  struct Form {
+    const KeyCodec &codec;
+    const KeyOriginals *originals;
+    bool unique, nullable;
+  };
+  void encode_key(const Form &form, const ByteBuffer &primary, size_t index, const uchar *record);
+  bool has_failed(size_t index) const { return keys_[index].failed() || values_[index].failed(); }
 
   // By index of the engine.
   std::vector<ByteBuffer> keys_;
-  std::vector<ByteBuffer> values_;  // of keys with originals: the primary key (only in a unique entry), the originals
-  std::vector<uint8_t> unique_;
+  // Of keys with originals: the primary key (only in a unique entry), the originals. Of indexes that are built: the value.
+  std::vector<ByteBuffer> values_;
+  std::vector<uint8_t> unique_, checked_;
 };
 
 inline bool same_bytes(teak_slice left, teak_slice right) {

@@ -25,10 +25,11 @@ class RowWriter::Insertion {
   bool add_building(const Share::Building &building) {
     const Share &share = *writer_.open_.share();
     RowKeys &keys = writer_.new_keys_;
-    if (!keys.encode_building(share, building, record_)) return false;
-    for (uint32_t i = 0; i < building.codecs.size(); i++) {
+    if (!keys.encode_building(share, building, writer_.open_.table(), record_)) return false;
+    for (uint32_t i = 0; i < building.indexes(); i++) {
       const uint32_t at = share.indexes() + i;
-      writer_.entries_.push_back({building.first_index + i, false, keys.key(at), keys.value(at)});
+      writer_.entries_.push_back(
+          {building.first_index + i, !keys.is_checked(at), keys.key(at), keys.building_value(at)});
     }
     return true;
   }
@@ -55,14 +56,16 @@ class RowWriter::Change {
   bool add_building(const Share::Building &building) {
     const Share &share = *writer_.open_.share();
     RowKeys &old_keys = writer_.old_keys_, &new_keys = writer_.new_keys_;
-    if (!old_keys.encode_building(share, building, old_record_) ||
-        !new_keys.encode_building(share, building, new_record_))
+    TABLE *table = writer_.open_.table();
+    if (!old_keys.encode_building(share, building, table, old_record_) ||
+        !new_keys.encode_building(share, building, table, new_record_))
       return false;
-    for (uint32_t i = 0; i < building.codecs.size(); i++) {
+    for (uint32_t i = 0; i < building.indexes(); i++) {
       const uint32_t at = share.indexes() + i;
-      if (!new_keys.has_same_entry(at, old_keys))
-        writer_.changes_.push_back(
-            {building.first_index + i, false, old_keys.key(at), new_keys.key(at), new_keys.value(at)});
+      const teak_slice value = new_keys.building_value(at);
+      if (same_bytes(old_keys.key(at), new_keys.key(at)) && same_bytes(old_keys.building_value(at), value)) continue;
+      writer_.changes_.push_back(
+          {building.first_index + i, !new_keys.is_checked(at), old_keys.key(at), new_keys.key(at), value});
     }
     return true;
   }
@@ -86,8 +89,8 @@ class RowWriter::Removal {
   bool add_building(const Share::Building &building) {
     const Share &share = *writer_.open_.share();
     RowKeys &keys = writer_.old_keys_;
-    if (!keys.encode_building(share, building, record_)) return false;
-    for (uint32_t i = 0; i < building.codecs.size(); i++)
+    if (!keys.encode_building(share, building, writer_.open_.table(), record_)) return false;
+    for (uint32_t i = 0; i < building.indexes(); i++)
       writer_.entries_.push_back({building.first_index + i, false, keys.key(share.indexes() + i), UNBOUNDED});
     return true;
   }
@@ -124,7 +127,7 @@ int RowWriter::begin() {
   // Done before keys are encoded, because it invalidates slices of encoded keys. No ALTER TABLE can begin while a
   // statement uses the table.
   if (const Share::Building *building = open_.share()->building()) {
-    const size_t all = open_.share()->indexes() + building->codecs.size();
+    const size_t all = open_.share()->indexes() + building->indexes();
     new_keys_.reserve_indexes(all);
     old_keys_.reserve_indexes(all);
   }
@@ -165,13 +168,13 @@ int RowWriter::insert(const uchar *record) {
     entries_[index] = {index, !new_keys_.is_unique(index), new_keys_.key(index), new_value(index)};
 
   if (bulk_.is_loading()) return bulk_.load(entries_);
-  if (bulk_.is_keeping())
-    if (int error = bulk_.before_insert()) return error;
+  if (int error = bulk_.before_insert()) return error;
   const enum_duplicates duplicates = open_.thd()->lex->duplicates;
   const bool wants_conflicting_row = writes_over_duplicates_ || duplicates == DUP_REPLACE || duplicates == DUP_UPDATE;
   Insertion insertion(*this, record, wants_conflicting_row);
-  const int error = write(insertion, wants_conflicting_row);
-  return error == 0 && bulk_.is_keeping() ? bulk_.keep(entries_) : error;
+  if (int error = write(insertion, wants_conflicting_row)) return error;
+  entries_.resize(share.indexes());
+  return bulk_.after_insert(entries_);
 }
 
 int RowWriter::update(const uchar *old_record, const uchar *new_record) {
@@ -233,16 +236,13 @@ int RowWriter::end_bulk_insert() {
   // Not if the statement has failed, or will fail.
   const bool finishes =
       bulk_.is_loading() && !open_.thd()->is_error() && thd_kill_level(open_.thd()) == THD_IS_NOT_KILLED;
-  bool is_duplicate = false;
-  teak_duplicate duplicate;
-  int error = finishes ? bulk_.finish(&is_duplicate, &duplicate) : 0;
-  if (is_duplicate) error = report_loaded_duplicate(duplicate);
+  const int error = finishes ? bulk_.finish() : 0;
   bulk_.cancel();
   return error;
 }
 
 /* The entry is one of the load, or one of the table. */
-int RowWriter::report_loaded_duplicate(const teak_duplicate &duplicate) {
+int RowWriter::report_late_duplicate(const teak_duplicate &duplicate) {
   const Share &share = *open_.share();
   const int error = report_duplicate(duplicate);
   if (error != HA_ERR_FOUND_DUPP_KEY) return error;

@@ -32,7 +32,7 @@
 
 namespace teak {
 
-class RowWriter {
+class RowWriter : private BulkInsert::DuplicateReporter {
  public:
   RowWriter(OpenTable &open, const LockPolicy &locks, const RowPositions &positions, ConflictingRow &conflicting_row)
       : open_(open), locks_(locks), positions_(positions), conflicting_row_(conflicting_row) {}
@@ -77,7 +77,7 @@ class RowWriter {
   };
   Conflict resolve_conflict(const teak_duplicate &duplicate, bool wants_conflicting_row);
   int report_duplicate(const teak_duplicate &duplicate);
-  int report_loaded_duplicate(const teak_duplicate &duplicate);
+  int report_late_duplicate(const teak_duplicate &duplicate) override;
   bool show_row(teak_slice primary, teak_slice row);
   teak_status lock_conflicting_row(uint32_t index, teak_lock_mode mode);
   bool compare_unique_key(const teak_row &row, uint32_t index, bool *same);
@@ -96,7 +96,7 @@ class RowWriter {
   std::vector<uchar> decoded_record_;  // the conflicting row
   BlobArena decoded_blobs_;
   ByteBuffer compared_key_;
-  BulkInsert bulk_{open_};
+  BulkInsert bulk_{open_, *this};
   bool writes_over_duplicates_ = false;
 };
 

@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/engine.h"
 #include "base/errors.h"
+#include "monitor/refusals.h"
 
 namespace teak {
 
@@ -30,6 +32,8 @@ uint io_capacity;
 my_bool directio;
 uint open_files;
 ulonglong max_lock_memory;
+ulonglong loader_memory_size;
+char *tmp_dir;
 
 ulonglong half_of_memory() {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -84,6 +88,15 @@ void update_max_lock_memory(THD *thd, st_mysql_sys_var *, void *, const void *sa
     max_lock_memory = bytes;
   else
     raise(thd, status, "teak_max_lock_memory");
+}
+
+void update_loader_memory_size(THD *thd, st_mysql_sys_var *, void *, const void *save) {
+  ulonglong bytes = *static_cast<const ulonglong *>(save);
+  teak_status status = engine == nullptr ? TEAK_OK : teak_engine_set_sort_bytes_max(engine, bytes);
+  if (status == TEAK_OK)
+    loader_memory_size = bytes;
+  else
+    raise(thd, status, "teak_loader_memory_size");
 }
 
 // In the order of the engine's codec numbers.
@@ -152,6 +165,17 @@ static MYSQL_SYSVAR_ULONGLONG(
     "lock memory are replaced by range locks. 0: an eighth of teak_cache_size",
     nullptr, update_max_lock_memory, 0, 0, ULONGLONG_MAX, 0);
 
+static MYSQL_SYSVAR_ULONGLONG(
+    loader_memory_size, loader_memory_size, PLUGIN_VAR_RQCMDARG,
+    "Memory in bytes for the sorts of one statement: a bulk load, ALTER TABLE or REPAIR TABLE. It is part of "
+    "teak_cache_size, and at most a quarter of it. 0: an eighth of teak_cache_size, at most 256 MiB",
+    nullptr, update_loader_memory_size, 0, 0, ULONGLONG_MAX, 0);
+
+static MYSQL_SYSVAR_STR(tmp_dir, tmp_dir, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                        "Directory for spill files of bulk loads, ALTER TABLE and REPAIR TABLE. Empty: the data "
+                        "directory",
+                        nullptr, nullptr, "");
+
 // The two largest values have other meanings in the engine: TEAK_NO_WAIT and TEAK_NEVER.
 static MYSQL_THDVAR_UINT(lock_timeout, PLUGIN_VAR_RQCMDARG,
                          "Milliseconds that a statement waits for a lock of another transaction", nullptr, nullptr,
@@ -191,6 +215,8 @@ struct st_mysql_sys_var *system_variables[] = {MYSQL_SYSVAR(cache_size),
                                                MYSQL_SYSVAR(io_capacity),
                                                MYSQL_SYSVAR(directio),
                                                MYSQL_SYSVAR(bulk_load_threshold),
+                                               MYSQL_SYSVAR(loader_memory_size),
+                                               MYSQL_SYSVAR(tmp_dir),
                                                nullptr};
 
 ha_create_table_option table_options[] = {HA_TOPTION_SYSVAR("COMPRESSION", compression, row_format),
@@ -232,6 +258,8 @@ void fill_options(teak_engine_options *options) {
   open_files = static_cast<uint>(std::min<ulong>(wanted, UINT_MAX32));
   options->open_files = open_files;
   options->lock_bytes_max = max_lock_memory;
+  options->sort_bytes_max = loader_memory_size;
+  if (tmp_dir != nullptr) options->spill_directory = {reinterpret_cast<const uint8_t *>(tmp_dir), strlen(tmp_dir)};
   options->direct_io = directio;
   options->io_bytes_per_second = io_bytes_per_second(io_capacity);
 }
@@ -330,6 +358,7 @@ constexpr Counter counters[] = {
     {"moved_bytes", &teak_engine_statistics::bytes_moved},
     {"settled_bytes", &teak_engine_statistics::settled_bytes},
     {"idle_compaction_bytes", &teak_engine_statistics::idle_compaction_bytes},
+    {"rebuilding_bytes", &teak_engine_statistics::rebuilding_bytes},
     {"io_throttled_microseconds", &teak_engine_statistics::io_throttled_microseconds},
 };
 
@@ -374,7 +403,7 @@ constexpr TimeVariables time_variables[] = {
 #undef TIME_VARIABLES
 
 constexpr size_t VARIABLES =
-    array_elements(counters) +
+    array_elements(counters) + REFUSALS +
     array_elements(time_variables) * (array_elements(TimeVariables().below) + array_elements(TimeVariables().values));
 
 /* The array of variables for the server, and their values. */
@@ -395,6 +424,10 @@ class StatusReport {
     statistics_.struct_size = sizeof(statistics_);
     if (engine != nullptr && teak_engine_get_statistics(engine, &statistics_) != TEAK_OK) statistics_ = {};
     for (const Counter &counter : counters) add(counter.name, &(statistics_.*counter.value));
+    for (size_t reason = 0; reason < REFUSALS; reason++) {
+      refusals_[reason] = refusals[reason].load(std::memory_order_relaxed);
+      add(refusal_names[reason], &refusals_[reason]);
+    }
     for (const TimeVariables &of : time_variables) add_times(of, &(statistics_.*of.times));
   }
 
@@ -410,6 +443,7 @@ class StatusReport {
   }
 
   teak_engine_statistics statistics_ = {};
+  uint64_t refusals_[REFUSALS] = {};
   uint64_t below_[VARIABLES] = {};  // by the number of the variable
   st_mysql_show_var variables_[VARIABLES + 1] = {};
   size_t count_ = 0;

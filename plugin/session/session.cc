@@ -96,6 +96,7 @@ int Session::use() {
     if (status != TEAK_OK) return raise(thd_, status, "a statement could not begin");
     in_statement_ = true;
     has_statement_mark_ = false;
+    bulk_inserts_.begin_statement();
     // Statements of a stored procedure all have the start time of the CALL.
     statement_begin_ = thd_->spcont == nullptr ? thd_->start_utime : microsecond_interval_timer();
     // The beginning of a statement clears an interrupt, so check for an earlier KILL.

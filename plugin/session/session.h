@@ -19,6 +19,7 @@
 
 #include "base/core.h"
 #include "base/xid_bytes.h"
+#include "session/bulk_insert_group.h"
 #include "session/cursor.h"
 #include "session/query_cache.h"
 
@@ -83,6 +84,9 @@ class Session {
   /* KILL, from any thread. */
   void interrupt();
 
+  /* The bulk inserts of the current statement. */
+  BulkInsertGroup &bulk_inserts() { return bulk_inserts_; }
+
   /* Stores the number of the key of the last duplicate-key error. The server requests it after the error. It may do
      so through another handler than the one that reported the error, if an UPDATE moves a row between partitions. */
   void note_duplicate(uint key) { duplicate_key_ = key; }
@@ -133,6 +137,7 @@ class Session {
   bool has_statement_mark_ = false;
   bool is_prepared_ = false;
   query_cache_use::Writes writes_;
+  BulkInsertGroup bulk_inserts_;
   XidBytes prepared_as_;         // the XID, once the transaction is prepared
   bool writes_to_keep_ = false;  // the transaction has written to a table that is not temporary
 };

@@ -71,11 +71,25 @@ class Share final : public Handler_share {
 
   /* Keys that ALTER TABLE builds concurrently with writes. Writers also add entries to them. Their index numbers in
      the engine are consecutive. */
+  struct BuildingKey {
+    std::shared_ptr<const KeyCodec> codec;
+    std::shared_ptr<const KeyOriginals> originals;  // nullptr: none
+    bool unique, nullable;
+    bool checked;                       // unique, and no other key enforces it
+    std::vector<uint> virtual_columns;  // numbers of the fields
+  };
+  /* The rows of a table that is rebuilt. Its record has the form of the table's. */
+  struct BuildingRows {
+    std::shared_ptr<const KeyCodec> primary;
+    std::shared_ptr<const RowCodec> rows;
+    bool new_primary;  // another primary key than the table's
+  };
   struct Building {
-    std::vector<std::shared_ptr<const KeyCodec>> codecs;
-    std::vector<std::shared_ptr<const KeyOriginals>>
-        originals;  // parallel to the codecs; nullptr for a key without originals
+    std::unique_ptr<const BuildingRows> rows;  // nullptr: only keys are built. Otherwise the first index has the rows
+    std::vector<BuildingKey> keys;
     uint32_t first_index = 0;
+
+    size_t indexes() const { return keys.size() + (rows != nullptr ? 1 : 0); }
   };
   const Building *building() const { return building_.load(std::memory_order_acquire); }
   /* nullptr: no keys are being built. Earlier objects are freed with the Share, because a writer may still use them. */

@@ -20,4 +20,26 @@ bool compute_virtual_columns(TABLE *table, uint key, bool quietly) {
   return false;
 }
 
+std::vector<uint> virtual_columns_of(const TABLE *table, uint key) {
+  std::vector<uint> fields;
+  const KEY &columns = table->key_info[key];
+  for (uint part = 0; part < columns.user_defined_key_parts; part++) {
+    const uint field = columns.key_part[part].fieldnr - 1U;
+    if (!table->field[field]->stored_in_db()) fields.push_back(field);
+  }
+  return fields;
+}
+
+void compute_virtual_columns(TABLE *table, const std::vector<uint> &fields, const uchar *record) {
+  // The expressions read the table's fields.
+  const my_ptrdiff_t offset = record - table->record[0];
+  const auto move_fields = [table](my_ptrdiff_t by) {
+    if (by != 0)
+      for (Field **field = table->field; *field != nullptr; field++) (*field)->move_field_offset(by);
+  };
+  move_fields(offset);
+  for (uint field : fields) table->update_virtual_field(table->field[field], true);
+  move_fields(-offset);
+}
+
 }  // namespace teak

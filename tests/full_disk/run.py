@@ -7,9 +7,10 @@ private mount namespace. A ballast file fills it. Then, for each kind of stateme
 2. the server does not stop, and reads still work;
 3. when the ballast is removed, the same statement succeeds, without a restart.
 
-Two more kinds are no statements. After kill -9 the server must start on the full disk, and use the space of a dropped
+Three more kinds are no statements. After kill -9 the server must start on the full disk, and use the space of a dropped
 table. If the file system of one database becomes full, its table must become read-only, other tables must accept more
-writes than the log can hold, and the table must accept writes again when there is space. Each kind counts as one test.
+writes than the log can hold, and the table must accept writes again when there is space. If that of teak_tmp_dir becomes
+full, statements that sort are refused. Each kind counts as one test.
 """
 
 import argparse
@@ -334,6 +335,54 @@ class Test:
             subprocess.run(["umount", str(place)], check=True)
             self.server.start()
 
+    def spill(self, connection):
+        self.table(connection, "t", 10)
+        connection.close()
+        self.server.stop()
+        place = self.directory / "spill"
+        place.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)], check=True)
+        option = f"--teak-tmp-dir={place}"
+        self.server.options.append(option)
+        self.server.start()
+        connection = self.server.connect(DATABASE)
+        try:
+            self.spill_into(connection, place)
+        finally:
+            connection.close()
+            self.server.options.remove(option)
+            self.server.stop()
+            subprocess.run(["umount", str(place)], check=True)
+            self.server.start()
+
+    def spill_into(self, connection, place):
+        ids = list(range(100, 8000))
+        self.random.shuffle(ids)
+        file = self.directory / "rows.csv"
+        file.write_text("".join(f"{id}\t{self.text(3900)}\t{id % 100}\n" for id in ids), encoding="ascii")
+        self.fill(place / "ballast")
+        load = f"LOAD DATA INFILE '{file}' INTO TABLE t"
+        key = "ALTER TABLE t ADD KEY (v(3000))"
+        error = self.refused(connection, load)
+        notes = b" ".join(row[2] for row in connection.run("SHOW WARNINGS")).decode()
+        self.check(error is not None and str(place) in notes, f"LOAD DATA on a full teak_tmp_dir: {error}, {notes}")
+        self.check(self.count(connection, "t") == 10, "a load that cannot spill leaves nothing")
+        (place / "ballast").unlink()
+        self.check(not list(place.iterdir()), "no spill file is left")
+        self.patiently(connection, load)
+        self.check(self.count(connection, "t") == 7910, "LOAD DATA works again")
+        self.check(self.count(connection, "t FORCE INDEX (n)", "n = 5") == 79, "LOAD DATA: the index agrees")
+        self.fill(place / "ballast")
+        error = self.refused(connection, key)
+        self.check(error is not None, "ADD KEY on a full teak_tmp_dir is refused")
+        (place / "ballast").unlink()
+        self.patiently(connection, key)
+        self.check(not list(place.iterdir()), "no spill file is left")
+        rows = connection.run("CHECK TABLE t EXTENDED")
+        self.check(rows[-1][3] == b"OK", f"CHECK TABLE t: {rows}")
+        connection.run("DROP TABLE t")
+        file.unlink()
+
     def fill_small(self, connection, ballast):
         self.table(connection, "u")
         self.table(connection, "small.t", 100)
@@ -374,7 +423,7 @@ class Test:
             self.check(rows[-1][3] == b"OK", f"CHECK TABLE small.t: {rows}")
             again.run("DROP TABLE u, small.t")
 
-    KINDS = (insert, insert_many, update, delete, load, commit, create, alter, truncate, drop, restart, read_only)
+    KINDS = (insert, insert_many, update, delete, load, commit, create, alter, truncate, drop, restart, read_only, spill)
 
     def run(self):
         self.prepare()
@@ -390,7 +439,7 @@ class Test:
             connection = self.server.connect(DATABASE)
             try:
                 kind(self, connection)
-                if kind not in (Test.restart, Test.read_only):
+                if kind not in (Test.restart, Test.read_only, Test.spill):
                     self.check(self.server.pid() == pid, f"{kind.__name__}: the server is running")
             except (SqlError, RuntimeError) as error:
                 self.check(False, f"{kind.__name__}: {error}")

@@ -19,6 +19,7 @@ LOCK_TIMEOUT = 1205
 KEYS = 12         # in use at the same time
 GROUPS = 3
 TRANSACTIONS = 60  # of a client on the same keys; then it uses the next ones
+LOADS = 0.02  # the part of the appends that load several lists in bulk
 
 
 class Unexpected(Exception):
@@ -91,7 +92,26 @@ class Client:
             raise Unexpected(f"{rows} for {where}")
         return [ReadList(key, seen.get(key, ())) for key in keys]
 
+    def load(self, base):
+        """Replaces several lists by longer ones, or adds them, by one statement of several rows."""
+        keys = sorted(self.draw.sample(range(base, base + KEYS), 3))
+        among = f"k IN ({', '.join(map(str, keys))})"
+        rows = self.rows(f"SELECT k, v FROM lists WHERE {among} FOR UPDATE")
+        if rows is None:
+            return None
+        seen = {int(key): text for key, text in rows}
+        if seen and not self.run(f"DELETE FROM lists WHERE {among}"):
+            return None
+        added = {key: self.new_element() for key in keys}
+        values = ", ".join(f"({key}, {base // KEYS * GROUPS + key % GROUPS}, {seen.get(key, b'').count(b',') + 1}, "
+                           f"'{seen.get(key, b'').decode()},{element}')" for key, element in added.items())
+        if not self.run(f"INSERT INTO lists VALUES {values}"):
+            return None
+        return [step for key in keys for step in (ReadList(key, elements(seen.get(key, b""))), Append(key, added[key]))]
+
     def append(self, base):
+        if self.draw.random() < LOADS:
+            return self.load(base)
         key, element = base + self.draw.randrange(KEYS), self.new_element()
         group = base // KEYS * GROUPS + key % GROUPS
         shape = self.draw.randrange(6)

@@ -25,7 +25,8 @@ from .history import COMMITTED
 
 PER_ROUND = 20_000
 SETTINGS = {
-    "TEAK": ("teak_lock_timeout = 30000", "teak_refuse_stale_writes = {}"),
+    # An INSERT of several rows is a bulk load.
+    "TEAK": ("teak_lock_timeout = 30000", "teak_refuse_stale_writes = {}", "teak_bulk_load_threshold = 0"),
     "INNODB": ("innodb_lock_wait_timeout = 3", "innodb_snapshot_isolation = {}"),
 }
 

@@ -29,6 +29,14 @@ SETTINGS = ["SET NAMES utf8mb4", "SET timestamp = 1700000000", "SET max_sort_len
             "SET innodb_strict_mode = OFF"]
 
 
+# In some worlds, statements that insert rows load them in bulk from this number of bytes on.
+LOAD_THRESHOLDS = [0, 0, 100, 1000]
+
+
+def loads(draw):
+    return [f"SET @loads = 1{{teak:, teak_bulk_load_threshold = {draw.choice(LOAD_THRESHOLDS)}}}"] if draw.random() < 0.25 else []
+
+
 def plans(draw):
     """Optimizer settings, which must not change answers. Half of the worlds use the defaults."""
     if draw.random() < 0.5:
@@ -49,6 +57,7 @@ class World:
         self.mode = self.draw.choice(self.modes)
         self.first_mode = self.mode
         self.plans = plans(random.Random(seed + " plans"))
+        self.loads = loads(random.Random(seed + " loads"))
         # If InnoDB sorts positions (see make_key()) or reads rows in the order of positions, it finds no rows by keys
         # on virtual columns. The server crashes on COMPRESSED columns in its temporary tables on disk, with every
         # engine.
@@ -65,7 +74,7 @@ class World:
         self.altering = alters and random.Random(seed + " alters").random() < 0.2
 
     def settings(self):
-        return [Statement(text) for text in [*SETTINGS, *self.plans, f"SET sql_mode = '{self.first_mode}'"]]
+        return [Statement(text) for text in [*SETTINGS, *self.plans, *self.loads, f"SET sql_mode = '{self.first_mode}'"]]
 
     def batches(self):
         """Lists of statements. After each list the model is up to date: a statement that changes it ends its list."""

@@ -131,6 +131,7 @@ fn main() {
         disk,
         path,
         file_prefix: "bench.sort.",
+        without_names: false,
         next: Arc::default(),
     };
     for key_bytes in [8, 22] {

@@ -1,6 +1,6 @@
 //! Spill files of a sort: sorted entries that do not fit in memory. Dropping a [`Spill`] removes its
 //! file. If that fails, or after a crash, the owner of the directory removes it, which recognises it
-//! by its prefix.
+//! by its prefix. In a directory that others use, too, files have no names.
 //!
 //! A file is a sequence of blocks: the stored and the raw length of the payload (u32 each), its
 //! codec (u8), a checksum (u64), and the payload, which contains whole entries.
@@ -26,9 +26,11 @@ pub struct SpillDirectory {
     pub disk: Arc<dyn Disk>,
     /// The directory.
     pub path: PathBuf,
-    /// A file's name is this prefix and a number. The owner removes files with such names that a
-    /// crash has left.
+    /// A file's name is this prefix and a number, unless the name exists.
     pub file_prefix: &'static str,
+    /// Whether names are removed when their files are created, so that a crash leaves no file. If not,
+    /// the owner removes files that a crash has left.
+    pub without_names: bool,
     /// The number of the next spill file.
     pub next: Arc<AtomicU64>,
 }
@@ -39,13 +41,17 @@ pub(crate) struct Spill {
     disk: Arc<dyn Disk>,
     file: Arc<dyn DiskFile>,
     path: PathBuf,
+    /// Whether the name exists.
+    has_name: bool,
     bytes: u64,
 }
 
 impl Drop for Spill {
     fn drop(&mut self) {
-        // The owner of the directory removes a file that remains.
-        let _ = self.disk.remove(&self.path);
+        if self.has_name {
+            // The owner of the directory removes a file that remains.
+            let _ = self.disk.remove(&self.path);
+        }
     }
 }
 
@@ -59,15 +65,26 @@ pub(crate) struct SpillWriter {
 
 impl SpillWriter {
     pub(crate) fn create(directory: &SpillDirectory) -> StorageResult<Self> {
-        let number = directory.next.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}{number}", directory.file_prefix);
-        let path = directory.path.join(name);
-        let file = directory.disk.create(&path)?;
+        let disk = Arc::clone(&directory.disk);
+        let (file, path) = loop {
+            let number = directory.next.fetch_add(1, Ordering::Relaxed);
+            let name = format!("{}{number}", directory.file_prefix);
+            let path = directory.path.join(name);
+            match disk.create(&path) {
+                // Another process that uses the directory has the name for a moment.
+                Err(StorageError::AlreadyExists { .. }) if directory.without_names => {}
+                file => break (file?, path),
+            }
+        };
+        if directory.without_names {
+            disk.remove(&path)?;
+        }
         Ok(Self {
             spill: Spill {
-                disk: Arc::clone(&directory.disk),
+                disk,
                 file,
                 path,
+                has_name: !directory.without_names,
                 bytes: 0,
             },
             block: Vec::with_capacity(BLOCK_BYTES),

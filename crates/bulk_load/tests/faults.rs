@@ -88,6 +88,44 @@ fn failed_creations_end_the_sort_and_failed_removals_leave_one_file() {
 }
 
 #[test]
+fn files_without_names_are_not_seen_by_other_users_of_the_directory() {
+    let entries = scattered(ENTRIES, u64::MAX);
+    let disk: Arc<dyn Disk> = Arc::new(FaultDisk::new(0));
+    let (mut directory, budget) = (directory(&disk), Budget::default());
+    directory.without_names = true;
+    // Another user has two of the names.
+    for name in ["sort.0", "sort.2"] {
+        disk.create(&Path::new(DIRECTORY).join(name)).unwrap();
+    }
+    let [size, _] = SIZES;
+    let checks = Arc::new(AtomicU64::new(0));
+    let check = {
+        let (checks, disk) = (Arc::clone(&checks), Arc::clone(&disk));
+        move || {
+            checks.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(disk.list(Path::new(DIRECTORY)).unwrap().len(), 2);
+            false
+        }
+    };
+    let next = Arc::clone(&directory.next);
+    let mut sorter = Sorter::new(options(&directory, &budget, size));
+    for (key, value) in &entries {
+        sorter.add(key, value, &check).unwrap();
+    }
+    assert!(next.load(Ordering::Relaxed) > 5);
+    let mut sorted = sorter.finish(&check).unwrap();
+    let mut found = 0;
+    while sorted.entry().is_some() {
+        found += 1;
+        sorted.advance(&check).unwrap();
+    }
+    assert_eq!(found, entries.len());
+    drop(sorted);
+    check();
+    assert!(checks.load(Ordering::Relaxed) > 3);
+}
+
+#[test]
 fn an_interrupt_at_any_step_ends_the_sort() {
     let entries = scattered(ENTRIES, u64::MAX);
     for size in SIZES {

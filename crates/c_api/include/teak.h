@@ -270,6 +270,12 @@ typedef struct teak_engine_options {
   // true: index files bypass the cache of the operating system, if the file system allows it;
   // otherwise a message reports that they do not. Default: false.
   bool direct_io;
+  // Directory of the spill files of sorts, UTF-8. It must exist. Other processes may use it, too.
+  // Default: the data directory.
+  teak_slice spill_directory;
+  // Memory limit of the sorts of one statement in bytes, at most a quarter of cache_bytes. Default:
+  // an eighth of cache_bytes, at most 256 MiB.
+  uint64_t sort_bytes_max;
 } teak_engine_options;
 
 // Opens the engine of a data directory. An empty directory becomes a new database; after a crash,
@@ -288,6 +294,23 @@ teak_status teak_engine_set_cache_bytes(teak_engine *engine, uint64_t bytes);
 
 // Changes the memory limit of row and range locks; 0 = an eighth of the memory budget.
 teak_status teak_engine_set_lock_bytes_max(teak_engine *engine, uint64_t bytes);
+
+// Changes the memory limit of the sorts of one statement, see teak_engine_options.sort_bytes_max; 0 =
+// the default. It applies to sorts that begin afterwards.
+teak_status teak_engine_set_sort_bytes_max(teak_engine *engine,
+                                           uint64_t bytes);
+
+// Whether other sorts have left memory for those of a load. One that begins nevertheless gets 1 MiB.
+// false for NULL.
+bool teak_engine_has_sort_memory(teak_engine *engine);
+
+// Takes memory for rows that the caller keeps, such as those that it may load later, from the memory
+// budget. false: all callers would keep more than a sixteenth of the budget; nothing was taken.
+bool teak_engine_take_memory(teak_engine *engine,
+                             uint64_t bytes);
+
+// Returns memory that teak_engine_take_memory() took.
+teak_status teak_engine_return_memory(teak_engine *engine, uint64_t bytes);
 
 // Changes the limit of the bytes per second that background jobs read and write, see
 // teak_engine_options.io_bytes_per_second; 0 = the default.
@@ -747,10 +770,13 @@ bool teak_table_can_load(teak_table *table);
 // Begins to add many rows to a table. They are sorted and written to its files without a log record
 // for each row. `unique` has one element for each index of the table. true: a live entry with the
 // same key makes teak_load_finish() fail. false: the keys are not checked; see teak_row_entry.
+// `tables`: the number of tables, such as partitions, that the statement loads; they share the memory
+// of its sorts.
 teak_status teak_load_begin(teak_transaction *transaction,
                             teak_table *table,
                             const bool *unique,
                             size_t unique_count,
+                            uint32_t tables,
                             teak_load **load);
 
 // Adds a row, given its entries; `unchecked` of the entries is ignored. No reader sees it before
@@ -1089,6 +1115,8 @@ typedef struct teak_engine_statistics {
   uint64_t bulk_loads;
   // The rows of these loads; also in `rows_inserted`.
   uint64_t bulk_load_rows;
+  // Bytes read and written by the threads of alterations within teak_alteration_begin_io().
+  uint64_t rebuilding_bytes;
 } teak_engine_statistics;
 
 // Reads the statistics.

@@ -188,6 +188,9 @@ teak_status teak_prepared_rollback(teak_engine *engine,
 // A change of a table's indexes and metadata in progress. One thread at a time uses it.
 typedef struct teak_alteration teak_alteration;
 
+// The limit of an alteration's I/O.
+typedef struct teak_background_io teak_background_io;
+
 // An index to add.
 typedef struct teak_added_index {
   // Label and format.
@@ -237,6 +240,15 @@ teak_status teak_alteration_begin(teak_engine *engine,
 // The number by which writers of rows refer to an added index until the alteration ends.
 teak_status teak_alteration_get_index(teak_alteration *alteration, uint32_t added, uint32_t *index);
 
+// From now on, until teak_alteration_end_io(), which must be called by the same thread, the calling thread
+// reads and writes no more than background jobs may (teak_engine_options.io_bytes_per_second), and
+// lets other threads read first: it waits in the functions of the alteration.
+teak_status teak_alteration_begin_io(teak_alteration *alteration,
+                                     teak_background_io **scope);
+
+// Ends the limit; NULL is allowed.
+void teak_alteration_end_io(teak_background_io *scope);
+
 // Adds the entry of a row of the table. Entries may be added in any order unless the index is
 // `in_order`. The rows must be read from one snapshot taken after teak_alteration_begin().
 teak_status teak_alteration_add_entry(teak_alteration *alteration,
@@ -252,6 +264,17 @@ teak_status teak_alteration_build(teak_alteration *alteration,
                                   void (*progress)(void *context, uint64_t done, uint64_t total),
                                   void *context,
                                   teak_duplicate *duplicate);
+
+// Looks keys of added unique indexes that were written since teak_alteration_begin() up among the
+// entries that were added. Called after teak_alteration_build(), if rows were written in the meantime.
+// `reader`: the transaction that has read the rows, from one snapshot that it still has, and which it took
+// before rows were written. With NULL, only
+// duplicates that writers have found are returned; the call is so repeated before
+// teak_alteration_commit(), when no transaction writes the table. On TEAK_DUPLICATE_KEY `duplicate`, which
+// may be NULL, receives an entry with the duplicate key; it is valid until the next call on the alteration.
+teak_status teak_alteration_verify(teak_alteration *alteration,
+                                   teak_transaction *reader,
+                                   teak_duplicate *duplicate);
 
 // Commits alterations of one or several tables of one engine atomically. No transaction may write
 // the tables during the call. Durable on return. The call ends the alterations, even after an

@@ -70,6 +70,49 @@ pub unsafe extern "C" fn teak_engine_set_lock_bytes_max(
     })
 }
 
+/// Changes the memory limit of the sorts of one statement, see teak_engine_options.sort_bytes_max; 0 =
+/// the default. It applies to sorts that begin afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_set_sort_bytes_max(
+    engine: *mut teak_engine,
+    bytes: u64,
+) -> teak_status {
+    boundary!([reference(engine)] {
+        engine.engine.set_sort_bytes_max(bytes);
+        Ok(())
+    })
+}
+
+/// Whether other sorts have left memory for those of a load. One that begins nevertheless gets 1 MiB.
+/// false for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_has_sort_memory(engine: *mut teak_engine) -> bool {
+    boundary!(or false, [reference(engine)] {
+        Ok(engine.engine.has_sort_memory())
+    })
+}
+
+/// Takes memory for rows that the caller keeps, such as those that it may load later, from the memory
+/// budget. false: all callers would keep more than a sixteenth of the budget; nothing was taken.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_take_memory(engine: *mut teak_engine, bytes: u64) -> bool {
+    boundary!(or false, [reference(engine)] {
+        Ok(engine.engine.take_caller_bytes(bytes))
+    })
+}
+
+/// Returns memory that teak_engine_take_memory() took.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_return_memory(
+    engine: *mut teak_engine,
+    bytes: u64,
+) -> teak_status {
+    boundary!([reference(engine)] {
+        engine.engine.return_caller_bytes(bytes);
+        Ok(())
+    })
+}
+
 /// Changes the limit of the bytes per second that background jobs read and write, see
 /// teak_engine_options.io_bytes_per_second; 0 = the default.
 #[unsafe(no_mangle)]

@@ -29,16 +29,19 @@ pub unsafe extern "C" fn teak_table_can_load(table: *mut teak_table) -> bool {
 /// Begins to add many rows to a table. They are sorted and written to its files without a log record
 /// for each row. `unique` has one element for each index of the table. true: a live entry with the
 /// same key makes teak_load_finish() fail. false: the keys are not checked; see teak_row_entry.
+/// `tables`: the number of tables, such as partitions, that the statement loads; they share the memory
+/// of its sorts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_load_begin(
     transaction: *mut teak_transaction,
     table: *mut teak_table,
     unique: *const bool,
     unique_count: usize,
+    tables: u32,
     load: *mut *mut teak_load,
 ) -> teak_status {
     boundary!([owned(transaction), reference(table), array(unique, unique_count), out(load)] {
-        let begun = transaction.begin_load(&table.handle, unique)?;
+        let begun = transaction.begin_load(&table.handle, unique, tables)?;
         load.set_handle(teak_load {
             load: Some(begun),
         });

@@ -236,6 +236,8 @@ pub struct teak_engine_statistics {
     pub bulk_loads: u64,
     /// The rows of these loads; also in `rows_inserted`.
     pub bulk_load_rows: u64,
+    /// Bytes read and written by the threads of alterations within teak_alteration_begin_io().
+    pub rebuilding_bytes: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -351,7 +353,7 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             nodes_in_memory, node_reads, node_evictions,
             io_throttled_microseconds,
             settled_bytes,
-            idle_compaction_bytes;
+            idle_compaction_bytes, rebuilding_bytes;
             commit_times,
             statement_times,
         );

@@ -89,6 +89,12 @@ pub struct teak_engine_options {
     /// true: index files bypass the cache of the operating system, if the file system allows it;
     /// otherwise a message reports that they do not. Default: false.
     pub direct_io: bool,
+    /// Directory of the spill files of sorts, UTF-8. It must exist. Other processes may use it, too.
+    /// Default: the data directory.
+    pub spill_directory: teak_slice,
+    /// Memory limit of the sorts of one statement in bytes, at most a quarter of cache_bytes. Default:
+    /// an eighth of cache_bytes, at most 256 MiB.
+    pub sort_bytes_max: u64,
 }
 
 // SAFETY: `repr(C)`; numbers, nullable pointers and a bool.
@@ -160,6 +166,12 @@ pub(crate) unsafe fn options_of(options: &teak_engine_options) -> Result<EngineO
     let bytes = |bytes| bytes;
     choose(&mut chosen.cache_bytes, options.cache_bytes, bytes);
     choose(&mut chosen.lock_bytes_max, options.lock_bytes_max, bytes);
+    choose(&mut chosen.sort_bytes_max, options.sort_bytes_max, bytes);
+    // SAFETY: the contract of `boundary`.
+    let spill_directory = unsafe { options.spill_directory.text("spill_directory") }?;
+    if !spill_directory.is_empty() {
+        chosen.spill_directory = Some(spill_directory.into());
+    }
     choose(
         &mut chosen.log_segment_bytes,
         options.log_segment_bytes,

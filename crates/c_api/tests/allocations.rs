@@ -96,6 +96,8 @@ fn options(directory: &str) -> teak_engine_options {
         wait_begins: None,
         io_bytes_per_second: 0,
         direct_io: false,
+        spill_directory: slice(b""),
+        sort_bytes_max: 0,
     }
 }
 

@@ -13,7 +13,8 @@
 //!    nor does one on the maintenance thread, because a checkpoint would wait for it.
 //! 4. An optional job also waits while threads without a scope read, for a short time.
 //!
-//! All other threads are not limited: those of statements, of the log, and of checkpoints.
+//! All other threads are not limited: those of statements, of the log, and of checkpoints. The thread
+//! of an OPTIMIZE TABLE enters a scope, too, of an optional job.
 
 use parking_lot::Mutex;
 use std::cell::RefCell;
@@ -52,6 +53,8 @@ pub enum IoPurpose {
     IdleCompaction,
     /// Moving blocks within a file.
     Moving,
+    /// Rewriting a table for a statement that has time.
+    Rebuilding,
 }
 
 /// Whether writers may have to wait until a job is done.
@@ -89,6 +92,8 @@ pub struct IoCounts {
     pub idle_compaction_bytes: u64,
     /// Bytes of moving blocks.
     pub moving_bytes: u64,
+    /// Bytes of rewriting tables.
+    pub rebuilding_bytes: u64,
 }
 
 /// Limits and counts the I/O of background jobs.
@@ -108,7 +113,7 @@ pub struct IoPacer {
     slowed: Mutex<Vec<(FileId, u64)>>,
     hurrying: AtomicUsize,
     throttled_microseconds: AtomicU64,
-    bytes: [AtomicU64; 4],
+    bytes: [AtomicU64; 5],
 }
 
 struct Scope {
@@ -219,13 +224,14 @@ impl IoPacer {
     #[must_use]
     pub fn counts(&self) -> IoCounts {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let [merging, settling, idle_compaction, moving] = &self.bytes;
+        let [merging, settling, idle_compaction, moving, rebuilding] = &self.bytes;
         IoCounts {
             throttled_microseconds: load(&self.throttled_microseconds),
             merging_bytes: load(merging),
             settled_bytes: load(settling),
             idle_compaction_bytes: load(idle_compaction),
             moving_bytes: load(moving),
+            rebuilding_bytes: load(rebuilding),
         }
     }
 
@@ -236,13 +242,14 @@ impl IoPacer {
             scope.unpaid += bytes as u64;
             Some(scope.job.purpose)
         });
-        let [merging, settling, idle_compaction, moving] = &self.bytes;
+        let [merging, settling, idle_compaction, moving, rebuilding] = &self.bytes;
         let count = match purpose {
             None => return false,
             Some(IoPurpose::Merging) => merging,
             Some(IoPurpose::Settling) => settling,
             Some(IoPurpose::IdleCompaction) => idle_compaction,
             Some(IoPurpose::Moving) => moving,
+            Some(IoPurpose::Rebuilding) => rebuilding,
         };
         count.fetch_add(bytes as u64, Ordering::Relaxed);
         true

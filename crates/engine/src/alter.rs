@@ -4,13 +4,14 @@
 //! 1. *Begin*: create the files of the new indexes, make the files and their directory entries
 //!    durable, and append the indexes to those of the table, so that writers maintain them. The
 //!    caller ensures that no transaction with writes to the table is active.
-//! 2. *Fill*: the caller reads the rows from one snapshot, taken after step 1, and adds their
-//!    entries: in any order, or by key where the index was added with [`EntryOrder::ByKey`].
+//! 2. *Fill*: the caller reads the rows from one snapshot, taken after step 1 (if unique indexes are
+//!    added: before writers continue), and adds their entries: in any order, or by key where the index was added with [`EntryOrder::ByKey`].
 //!    Concurrent writers also write entries to the new indexes; these take precedence over the
 //!    added entries.
 //! 3. *Build*: sort the added entries and write them as leaf data, below the writers' entries,
 //!    without logging them; then make the file durable. Entries in key order are written as they
-//!    are added.
+//!    are added. *Verify*: compare the keys that writers have added to unique indexes with the added
+//!    entries (`core/unique_build.rs`).
 //! 4. *Commit*: the caller ensures again that no writer is active. Flush the memtables of the new
 //!    indexes and make their files durable. One synced log record gives one or several tables their
 //!    new indexes and metadata. Then remove the files of dropped indexes; a repair moves them to
@@ -30,6 +31,7 @@ mod begin;
 mod commit;
 mod fill;
 mod prepared_writes;
+mod verify;
 
 use crate::core::EngineCore;
 use crate::core::index::Index;
@@ -41,7 +43,9 @@ use crate::table_handle::TableHandle;
 use crate::transaction::Duplicate;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_bulk_load::{Interrupted, OrderedLoad, SortedLoad};
+use teak_base::FileId;
+use teak_bulk_load::{Interrupted, OrderedLoad, SortedLoad, Sorter};
+use teak_disk::{IoJob, IoPurpose, IoScope, IoUrgency};
 
 /// The order in which the entries of a new index are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +109,8 @@ struct Added {
     index: Arc<Index>,
     unique: bool,
     filling: Filling,
+    /// The keys of concurrent writers that are to be compared with the added entries.
+    noted: Option<Box<Sorter>>,
 }
 
 /// State of a repair: an alteration that replaces all indexes of a damaged table.
@@ -142,6 +148,32 @@ impl Alteration {
     #[must_use]
     pub fn duplicate(&self) -> &Duplicate {
         &self.duplicate
+    }
+
+    /// From now on, until the returned value is dropped, the calling thread reads and writes no more than
+    /// background jobs may, and lets other threads read first: it waits in [`Alteration::add`],
+    /// [`Alteration::build`] and [`Alteration::verify`].
+    #[must_use]
+    pub fn begin_background_io(&self) -> IoScope {
+        let added = self.added.first();
+        self.handle.core.pacer.begin(IoJob {
+            purpose: IoPurpose::Rebuilding,
+            urgency: IoUrgency::Optional,
+            file: added.map_or(FileId(0), |added| added.index.entry.file),
+        })
+    }
+
+    /// Fails if the building of an added index has ended: `DuplicateKey` if a writer has found a
+    /// duplicate.
+    fn require_building(&mut self) -> EngineResult<()> {
+        for (number, added) in (0u32..).zip(&self.added) {
+            if let Some((key, value)) = added.index.found_duplicate() {
+                self.duplicate = Duplicate::found(IndexNumber(number), &key, &value);
+                return Err(EngineError::DuplicateKey);
+            }
+            require_building(&added.index)?;
+        }
+        Ok(())
     }
 
     /// Makes this the repair of a damaged table. The commit moves the files of the
@@ -203,6 +235,7 @@ impl Drop for Alteration {
 fn require_building(index: &Index) -> EngineResult<()> {
     match index.build_failure() {
         None => Ok(()),
+        Some(_) if index.found_duplicate().is_some() => Err(EngineError::DuplicateKey),
         Some(cause) => Err(EngineError::Storage(cause.clone())),
     }
 }

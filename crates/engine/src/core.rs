@@ -39,6 +39,7 @@ pub(crate) mod signals;
 pub(crate) mod sorts;
 pub(crate) mod table;
 pub(crate) mod tables;
+pub(crate) mod unique_build;
 pub(crate) mod unlogged_ids;
 pub(crate) mod work;
 pub(crate) mod work_kind;

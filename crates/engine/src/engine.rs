@@ -51,6 +51,10 @@ impl Engine {
             0 => disk,
             limit => Arc::new(LimitedDisk::new(disk, limit)),
         };
+        if let Some(directory) = &options.spill_directory {
+            // Not an error of the first statement that needs it.
+            disk.list(directory)?;
+        }
         let pacer = IoPacer::new(options.io_bytes_per_second);
         if options.background_threads == 0 {
             pacer.disable();
@@ -123,6 +127,30 @@ impl Engine {
         core.budget.set_lock_bytes(bytes);
         let lock_bytes = core.budget.lock_bytes();
         core.transactions.set_lock_bytes_max(lock_bytes);
+    }
+
+    /// Limits the memory of the sorts of a statement; see [`EngineOptions::sort_bytes_max`].
+    pub fn set_sort_bytes_max(&self, bytes: u64) {
+        self.core.budget.set_sort_bytes_max(bytes);
+    }
+
+    /// Whether other sorts have left memory for those of a [load](crate::EngineTransaction::begin_load). A
+    /// load that begins nevertheless gets 1 MiB.
+    #[must_use]
+    pub fn has_sort_memory(&self) -> bool {
+        self.core.budget.has_sort_memory()
+    }
+
+    /// Takes memory for rows that the caller keeps, for example until it knows whether to load them, if
+    /// all such memory is then at most a sixteenth of the memory budget.
+    #[must_use]
+    pub fn take_caller_bytes(&self, bytes: u64) -> bool {
+        self.core.budget.take_caller_bytes(bytes)
+    }
+
+    /// Returns memory that [`Engine::take_caller_bytes`] took.
+    pub fn return_caller_bytes(&self, bytes: u64) {
+        self.core.budget.return_caller_bytes(bytes);
     }
 
     /// Limits the bytes per second that background jobs read and write; zero: no limit.

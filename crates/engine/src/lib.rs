@@ -93,7 +93,7 @@ pub use table_handle::TableHandle;
 pub use teak_base::latency::{LATENCY_BUCKETS, Latencies};
 pub use teak_base::limits::KEY_BYTES_MAX;
 pub use teak_base::{Codec, CommitSequence, FileId, Lsn, StorageError};
-pub use teak_disk::Disk;
+pub use teak_disk::{Disk, IoScope};
 pub use teak_transactions::{
     BlockerKind, LockMode, Owner, RangeLockKind, TransactionHandle, TransactionId, WaitError,
     WaitListener, report,

@@ -66,14 +66,19 @@ impl TableHandle {
 }
 
 impl EngineTransaction {
-    /// Begins to add many rows to a table. `unique` says for each index whether its keys are
-    /// checked: whether a live entry with the same key is a duplicate. Keys that no other row has
-    /// need no check.
+    /// Begins to add many rows to a table, one of `tables` that the statement loads: they share the
+    /// memory of its sorts. `unique` says for each index whether its keys are checked: whether a live
+    /// entry with the same key is a duplicate. Keys that no other row has need no check.
     ///
     /// # Errors
     /// `InvalidArgument` if the table [cannot be loaded](TableHandle::can_load), `unique` has another
     /// length than the list of indexes, or the transaction is prepared; `LogFull`, `Wait`, `Storage`.
-    pub fn begin_load(&mut self, table: &TableHandle, unique: &[bool]) -> EngineResult<RowLoad> {
+    pub fn begin_load(
+        &mut self,
+        table: &TableHandle,
+        unique: &[bool],
+        tables: u32,
+    ) -> EngineResult<RowLoad> {
         self.check_interrupt()?;
         self.check_open()?;
         if !table.can_load()? {
@@ -93,7 +98,7 @@ impl EngineTransaction {
             return Err(EngineError::InvalidArgument(reason.into()));
         };
         let write_id = self.log_load(rows)?;
-        let memory = SortMemory::take(&self.core);
+        let memory = SortMemory::take(&self.core, tables);
         let loads = indexes.iter().zip(unique).map(|(index, unique)| {
             let options = sorter_options(&self.core, memory.part(indexes.len()));
             let begun = index.tree.begin_load(write_id);

@@ -42,6 +42,12 @@ pub struct EngineOptions {
     /// Limit of the memory for row and range locks, in bytes; zero for an
     /// eighth of the memory budget.
     pub lock_bytes_max: u64,
+    /// Limit of the memory for the sorts of a statement, in bytes, at most a quarter of the memory
+    /// budget; zero for an eighth of the budget, at most 256 MiB.
+    pub sort_bytes_max: u64,
+    /// The directory of spill files of sorts; `None`: the data directory. Other processes may use it,
+    /// too: the files have no names.
+    pub spill_directory: Option<PathBuf>,
     /// Limit of open file descriptors for index and log files; zero: no limit. At the limit, the
     /// least recently used files are closed; their next use opens them again.
     pub open_files: usize,
@@ -109,6 +115,8 @@ impl EngineOptions {
             directory: directory.into(),
             cache_bytes: 256 * MIB,
             lock_bytes_max: 0,
+            sort_bytes_max: 0,
+            spill_directory: None,
             open_files: 0,
             log_segment_bytes: 64 * MIB,
             log_id_ranges_max: 1 << 16,

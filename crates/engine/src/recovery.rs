@@ -221,6 +221,7 @@ fn into_core(
     let recovered = &core.counts.recovered_records;
     recovered.store(replay.records, Ordering::Relaxed);
     core.budget.set_lock_bytes(core.options.lock_bytes_max);
+    core.budget.set_sort_bytes_max(core.options.sort_bytes_max);
     core.apply_budget();
     if let Some(reports) = &core.options.wait_listener {
         core.transactions.set_wait_listener(Arc::clone(reports));

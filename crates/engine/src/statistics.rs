@@ -87,6 +87,9 @@ pub struct EngineStatistics {
     pub settled_bytes: u64,
     /// Bytes that compaction in idle time and after rollbacks has read and written. *Count.*
     pub idle_compaction_bytes: u64,
+    /// Bytes that the threads of statements have read and written to rewrite tables within the limit of
+    /// background jobs. *Count.*
+    pub rebuilding_bytes: u64,
     /// Bytes of log records, before compression. *Count.*
     pub log_bytes_appended: u64,
     /// Bytes written to log files. *Count.*
@@ -372,6 +375,7 @@ impl Engine {
         statistics.io_throttled_microseconds = io.throttled_microseconds;
         statistics.settled_bytes = io.settled_bytes;
         statistics.idle_compaction_bytes = io.idle_compaction_bytes;
+        statistics.rebuilding_bytes = io.rebuilding_bytes;
         let delays = &self.core.delays;
         statistics.delays_memory = delays.counts(DelayCause::Memory);
         statistics.delays_debt = delays.counts(DelayCause::Debt);

@@ -129,9 +129,10 @@ fn flushing(out: &mut String, s: &EngineStatistics) -> fmt::Result {
     )?;
     writeln!(
         out,
-        "settling read and wrote {}, idle compaction {}, background I/O waited {} ms",
+        "settling read and wrote {}, idle compaction {}, rebuilding {}, background I/O waited {} ms",
         Bytes(s.settled_bytes),
         Bytes(s.idle_compaction_bytes),
+        Bytes(s.rebuilding_bytes),
         s.io_throttled_microseconds / 1000
     )
 }

@@ -8,7 +8,10 @@ use common::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use teak_disk::MemoryDisk;
-use teak_engine::{Engine, EngineOptions, IndexNumber, Isolation, RowEntry, TableHandle};
+use teak_engine::{
+    AddedIndex, Engine, EngineOptions, EntryOrder, IndexNumber, Isolation, ReadMode, RowEntry,
+    TableHandle,
+};
 use teak_testing::Random;
 use teak_tree::TreeOptions;
 
@@ -93,6 +96,40 @@ fn compaction_in_idle_time_obeys_the_limit() {
     let since = Instant::now();
     engine.close().unwrap();
     assert!(since.elapsed() < Duration::from_secs(60));
+}
+
+/// Reading and writing 4 MiB each takes the limit of 8 MiB per second a second.
+#[test]
+fn a_rebuild_can_obey_the_limit() {
+    let (engine, table) = with_limit(8 * MIB);
+    load(&engine, &table, 4 * MIB);
+    engine.checkpoint().unwrap();
+    let rows = AddedIndex {
+        definition: definition("./db/x").indexes.swap_remove(0),
+        unique: true,
+        entry_order: EntryOrder::ByKey,
+    };
+    let alteration = engine.begin_alteration(&table, &[rows], Box::new(|| false));
+    let mut alteration = alteration.unwrap();
+    let before = engine.statistics();
+    {
+        let _io = alteration.begin_background_io();
+        let mut reader = begin(&engine);
+        let mode = ReadMode::Snapshot;
+        let mut cursor = reader.cursor(&table, IndexNumber::ROWS, mode).unwrap();
+        let mut row = cursor.first(&mut reader).unwrap();
+        while let Some(found) = row {
+            alteration.add(0, found.key, found.value).unwrap();
+            row = cursor.next(&mut reader).unwrap();
+        }
+        alteration.build(&mut |_, _| ()).unwrap();
+    }
+    let now = engine.statistics();
+    let bytes = now.rebuilding_bytes - before.rebuilding_bytes;
+    assert!(bytes > 4 * MIB, "{bytes}");
+    assert!(now.io_throttled_microseconds > before.io_throttled_microseconds);
+    drop(alteration);
+    engine.close().unwrap();
 }
 
 /// At the limit the flushes and merges alone would take minutes.

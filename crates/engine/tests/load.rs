@@ -38,7 +38,7 @@ fn load(
     table: &TableHandle,
     numbers: impl Iterator<Item = u64>,
 ) -> EngineResult<u64> {
-    let mut load = transaction.begin_load(table, &[true, false])?;
+    let mut load = transaction.begin_load(table, &[true, false], 1)?;
     for n in numbers {
         add(&mut load, &format!("{n:06}"), &format!("value {n}"))?;
     }
@@ -72,7 +72,7 @@ fn rows_are_loaded_into_an_empty_and_a_full_table() {
     let log_before = engine.statistics().log_bytes_written;
     let mut transaction = begin(&engine);
     let mut reports = Vec::new();
-    let mut first = transaction.begin_load(&table, &[true, false]).unwrap();
+    let mut first = transaction.begin_load(&table, &[true, false], 1).unwrap();
     for n in shuffled(20_000) {
         add(&mut first, &format!("{n:06}"), &format!("value {n}")).unwrap();
     }
@@ -224,7 +224,7 @@ fn a_dropped_load_leaves_no_space_in_use() {
     engine.checkpoint().unwrap();
     let before = engine.statistics().live_bytes;
     let mut transaction = begin(&engine);
-    let mut dropped = transaction.begin_load(&table, &[true, false]).unwrap();
+    let mut dropped = transaction.begin_load(&table, &[true, false], 1).unwrap();
     for n in 0..30_000 {
         add(&mut dropped, &format!("{n:06}"), "value").unwrap();
     }
@@ -364,7 +364,7 @@ fn the_write_of_a_load_remains_aborted_while_its_file_is_closed() {
 fn an_interrupt_ends_a_load() {
     let (engine, table) = fresh();
     let mut transaction = begin(&engine);
-    let mut interrupted = transaction.begin_load(&table, &[true, false]).unwrap();
+    let mut interrupted = transaction.begin_load(&table, &[true, false], 1).unwrap();
     add(&mut interrupted, "1", "one").unwrap();
     transaction.handle().interrupt();
     let is_interrupted = |error| matches!(error, EngineError::Wait(WaitError::Interrupted));
@@ -382,10 +382,10 @@ fn unsuitable_tables_and_rows_are_refused() {
     assert!(table.can_load().unwrap());
     let mut transaction = begin(&engine);
     for unique in [&[true][..], &[true, false, false]] {
-        let refused = transaction.begin_load(&table, unique);
+        let refused = transaction.begin_load(&table, unique, 1);
         assert!(matches!(refused, Err(EngineError::InvalidArgument(_))));
     }
-    let mut load = transaction.begin_load(&table, &[true, false]).unwrap();
+    let mut load = transaction.begin_load(&table, &[true, false], 1).unwrap();
     let entry = |index, key| RowEntry {
         index: IndexNumber(index),
         unique: false,
@@ -414,7 +414,7 @@ fn the_files_of_a_table_remain_open_during_a_load() {
     let table = engine.open_table(TABLE).unwrap();
     engine.checkpoint().unwrap();
     let mut transaction = begin(&engine);
-    let mut load = transaction.begin_load(&table, &[true, false]).unwrap();
+    let mut load = transaction.begin_load(&table, &[true, false], 1).unwrap();
     drop(table);
     for n in 0..3000 {
         add(&mut load, &format!("{n:06}"), &format!("value {n}")).unwrap();

@@ -7,7 +7,7 @@ mod common;
 use common::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use teak_disk::{Disk, MemoryDisk};
+use teak_disk::{Disk, MemoryDisk, RealDisk};
 use teak_engine::{
     AddedIndex, Engine, EngineOptions, EngineStatistics, EntryOrder, Heap, IndexNumber, ReadMode,
     TableHandle,
@@ -151,6 +151,47 @@ fn a_sort_takes_its_memory_from_the_page_cache() {
     // afterwards.
     let difference = before.page_cache_bytes_limit - after.page_cache_bytes_limit;
     assert!(difference <= after.node_bytes, "{difference} bytes");
+}
+
+#[test]
+fn loads_share_the_memory_of_a_statement_s_sorts() {
+    let mut options = with_cache(64 * MIB);
+    options.sort_bytes_max = 8 * MIB;
+    let (engine, table) = engine_with(options);
+    let mut transaction = begin(&engine);
+    let mut load = |tables| transaction.begin_load(&table, &[true, false], tables);
+    let first = load(4).unwrap();
+    assert_eq!(divided(&engine).sort_bytes, 2 * MIB);
+    engine.set_sort_bytes_max(64 * MIB);
+    assert!(engine.has_sort_memory());
+    let second = load(1).unwrap();
+    assert_eq!(divided(&engine).sort_bytes, 16 * MIB);
+    assert!(!engine.has_sort_memory());
+    drop((first, second));
+    assert!(engine.has_sort_memory());
+    assert_eq!(divided(&engine).sort_bytes, 0);
+}
+
+#[test]
+fn memory_of_the_caller_is_part_of_the_budget() {
+    let (engine, _table) = engine_with(with_cache(64 * MIB));
+    let before = divided(&engine);
+    assert!(engine.take_caller_bytes(4 * MIB));
+    assert!(!engine.take_caller_bytes(1));
+    let during = divided(&engine);
+    assert!(during.memory_bytes >= before.memory_bytes + 4 * MIB);
+    assert!(during.page_cache_bytes_limit < before.page_cache_bytes_limit);
+    engine.return_caller_bytes(4 * MIB);
+    assert!(engine.take_caller_bytes(MIB));
+}
+
+#[test]
+fn the_directory_of_spill_files_must_exist() {
+    let mut options = with_cache(2 * MIB);
+    options.spill_directory = Some("/no/such/directory".into());
+    let refused = Engine::open(Arc::new(RealDisk), options).err();
+    let refused = refused.unwrap().to_string();
+    assert!(refused.contains("/no/such/directory"), "{refused}");
 }
 
 /// A heap for which the test sets the number of allocated bytes, and which counts the calls of

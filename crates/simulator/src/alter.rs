@@ -70,7 +70,7 @@ impl Simulation {
             Err(EngineError::Wait(_)) if self.has_unowned_prepared() => return Ok(Flow::On),
             Err(error) => return self.fault("beginning to alter", &error),
         };
-        // A unique index cannot be built concurrently with writes.
+        // The tests of the engine build unique indexes concurrently with writes.
         let in_one_step = added.iter().any(|kind| *kind < 2) || self.random.one_in(2);
         self.altering = Some(Altering {
             table,

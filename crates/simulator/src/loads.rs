@@ -41,7 +41,7 @@ fn load(
         Some(row) => row.iter().map(|entry| entry.unique).collect(),
         None => return Ok(None),
     };
-    let mut load = transaction.begin_load(handle, &unique)?;
+    let mut load = transaction.begin_load(handle, &unique, 1)?;
     for row in rows {
         load.add(&borrowed(row))?;
     }

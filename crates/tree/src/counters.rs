@@ -12,6 +12,7 @@ pub(crate) struct TreeCounters {
     pub(crate) other_jobs: AtomicU64,
     pub(crate) entries_merged: AtomicU64,
     pub(crate) raw_bytes_flushed: AtomicU64,
+    pub(crate) raw_bytes_loaded: AtomicU64,
     pub(crate) raw_bytes_written: AtomicU64,
     /// The part of `raw_bytes_written` that jobs wrote although they were not due.
     pub(crate) raw_bytes_optional: AtomicU64,

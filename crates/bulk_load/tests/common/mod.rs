@@ -80,6 +80,7 @@ pub fn directory(disk: &Arc<dyn Disk>) -> SpillDirectory {
         disk: Arc::clone(disk),
         path: DIRECTORY.into(),
         file_prefix: "sort.",
+        without_names: false,
         next: Arc::default(),
     }
 }

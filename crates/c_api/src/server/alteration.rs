@@ -1,7 +1,9 @@
 //! Altering tables in place.
 
-use crate::boundary::{Failure, array, boundary, exclusive, free, interruption, progress_report};
-use crate::handles::{teak_engine, teak_table};
+use crate::boundary::{
+    Failure, array, boundary, exclusive, free, interruption, progress_report, reference,
+};
+use crate::handles::{teak_engine, teak_table, teak_transaction};
 use crate::row::{teak_duplicate, with_duplicate};
 use crate::slice::teak_slice;
 use crate::status::teak_status;
@@ -106,6 +108,34 @@ pub unsafe extern "C" fn teak_alteration_get_index(
     })
 }
 
+/// The limit of an alteration's I/O.
+pub struct teak_background_io {
+    _scope: ::teak_engine::IoScope,
+}
+
+/// From now on, until teak_alteration_end_io(), which must be called by the same thread, the calling thread
+/// reads and writes no more than background jobs may (teak_engine_options.io_bytes_per_second), and
+/// lets other threads read first: it waits in the functions of the alteration.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_alteration_begin_io(
+    alteration: *mut teak_alteration,
+    scope: *mut *mut teak_background_io,
+) -> teak_status {
+    boundary!([reference(alteration), out(scope)] {
+        let alteration = alteration.alteration.as_ref().ok_or_else(Failure::alteration_ended)?;
+        scope.set_handle(teak_background_io {
+            _scope: alteration.begin_background_io(),
+        });
+        Ok(())
+    })
+}
+
+/// Ends the limit; NULL is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_alteration_end_io(scope: *mut teak_background_io) {
+    free!(scope);
+}
+
 /// Adds the entry of a row of the table. Entries may be added in any order unless the index is
 /// `in_order`. The rows must be read from one snapshot taken after teak_alteration_begin().
 #[unsafe(no_mangle)]
@@ -137,6 +167,32 @@ pub unsafe extern "C" fn teak_alteration_build(
         let alteration = alteration.alteration.as_mut().ok_or_else(Failure::alteration_ended)?;
         let built = alteration.build(&mut progress_report(progress, context));
         with_duplicate(built, duplicate, || alteration.duplicate())?;
+        Ok(())
+    })
+}
+
+/// Looks keys of added unique indexes that were written since teak_alteration_begin() up among the
+/// entries that were added. Called after teak_alteration_build(), if rows were written in the meantime.
+/// `reader`: the transaction that has read the rows, from one snapshot that it still has, and which it took
+/// before rows were written. With NULL, only
+/// duplicates that writers have found are returned; the call is so repeated before
+/// teak_alteration_commit(), when no transaction writes the table. On TEAK_DUPLICATE_KEY `duplicate`, which
+/// may be NULL, receives an entry with the duplicate key; it is valid until the next call on the alteration.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_alteration_verify(
+    alteration: *mut teak_alteration,
+    reader: *mut teak_transaction,
+    duplicate: *mut teak_duplicate,
+) -> teak_status {
+    boundary!([exclusive(alteration), maybe_out(duplicate)] {
+        let alteration = alteration.alteration.as_mut().ok_or_else(Failure::alteration_ended)?;
+        let reader = match reader.is_null() {
+            true => None,
+            // SAFETY: the contract of `boundary`; the calling thread is the owner.
+            false => Some(unsafe { reference(reader, "reader")?.owned() }),
+        };
+        let verified = alteration.verify(reader);
+        with_duplicate(verified, duplicate, || alteration.duplicate())?;
         Ok(())
     })
 }

@@ -8,6 +8,7 @@ use crate::core::index::Index;
 use crate::core::sorts::{SortMemory, sorter_options};
 use crate::core::table::Table;
 use crate::core::tables::{NO_TABLE, UNOWNED_FILE_COUNTER};
+use crate::core::unique_build::UniqueBuild;
 use crate::definition::{INDEXES_MAX, IndexDefinition, check_index};
 use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
@@ -18,7 +19,7 @@ use crate::tables::new_index_entries;
 use crate::transaction::Duplicate;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_bulk_load::{Interrupted, SortedLoad};
+use teak_bulk_load::{Interrupted, SortedLoad, Sorter};
 use teak_transactions::WaitError;
 use teak_write_ahead_log::Record;
 
@@ -149,20 +150,32 @@ fn create_indexes(
     }
     let trees = core.files.create(&entries)?;
     let is_sorted = |index: &AddedIndex| index.entry_order == EntryOrder::Any;
-    let memory = added.iter().any(is_sorted).then(|| SortMemory::take(core));
+    let memory = added
+        .iter()
+        .any(is_sorted)
+        .then(|| SortMemory::take(core, 1));
     let created = entries.into_iter().zip(trees).zip(added);
     let created = created.map(|((entry, tree), wanted)| {
         tree.await_base();
+        let index = Index::new(entry, tree, &table.damaged);
+        let filling = match &memory {
+            Some(memory) if is_sorted(wanted) => {
+                let of_base = if wanted.unique {
+                    let noted = sorter_options(core, memory.eighths(1, added.len()));
+                    index.set_unique_build(UniqueBuild::new(Sorter::new(noted)));
+                    memory.eighths(7, added.len())
+                } else {
+                    memory.part(added.len())
+                };
+                Filling::AnyOrder(Box::new(SortedLoad::new(sorter_options(core, of_base))))
+            }
+            _ => Filling::ByKey(Box::default()),
+        };
         Added {
-            index: Arc::new(Index::new(entry, tree, &table.damaged)),
+            index: Arc::new(index),
             unique: wanted.unique,
-            filling: match &memory {
-                Some(memory) if is_sorted(wanted) => {
-                    let part = memory.part(added.len());
-                    Filling::AnyOrder(Box::new(SortedLoad::new(sorter_options(core, part))))
-                }
-                _ => Filling::ByKey(Box::default()),
-            },
+            filling,
+            noted: None,
         }
     });
     Ok(created.collect())

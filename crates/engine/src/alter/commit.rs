@@ -79,6 +79,15 @@ impl Alteration {
         if !self.added.iter().all(is_built) {
             return refuse("an added index is not built");
         }
+        let is_verified = |added: &Added| {
+            added
+                .noted
+                .as_ref()
+                .is_none_or(|noted| noted.entries() == 0)
+        };
+        if !self.added.iter().all(is_verified) {
+            return refuse("the keys of concurrent writers were not verified");
+        }
         if !self.duplicates().is_empty() {
             return refuse("an added index lacks entries with duplicate keys");
         }
@@ -216,6 +225,11 @@ impl Alteration {
                 }
                 state.entry.indexes.clone_from(&outcome.entries);
                 state.entry.metadata.clone_from(&outcome.metadata);
+            }
+        }
+        for added in &self.added {
+            if let Some(build) = added.index.unique_build() {
+                build.commit();
             }
         }
         for (entry, index) in outcome.entries.iter().zip(&outcome.indexes) {

@@ -9,6 +9,7 @@ use crate::transaction::Duplicate;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_bulk_load::{LoadError, LoadObserver};
+use teak_disk::pay_for_io;
 
 impl Alteration {
     /// Adds the entry of a row to an added index.
@@ -23,6 +24,7 @@ impl Alteration {
             return Err(accepts_no_entries(added));
         };
         require_building(&found.index)?;
+        pay_for_io();
         match &mut found.filling {
             Filling::AnyOrder(load) => {
                 let added = load.add(&found.index.tree, key, value, &*self.interrupted);
@@ -45,6 +47,16 @@ impl Alteration {
     /// `InvalidArgument` when an index that is not unique got a key twice;
     /// `Wait(Interrupted)`, `Storage`. After an error the alteration can only be dropped.
     pub fn build(&mut self, progress: &mut dyn FnMut(u64, u64)) -> EngineResult<()> {
+        let built = self.build_indexes(progress);
+        // An index whose building a writer has ended.
+        if matches!(built, Err(EngineError::DuplicateKey)) {
+            self.require_building()?;
+        }
+        built
+    }
+
+    fn build_indexes(&mut self, progress: &mut dyn FnMut(u64, u64)) -> EngineResult<()> {
+        self.require_building()?;
         let core = Arc::clone(&self.handle.core);
         let total = self.added.iter().map(|added| added.filling.entries()).sum();
         let mut done = 0;
@@ -79,6 +91,9 @@ impl Alteration {
                         break;
                     }
                 }
+            }
+            if let Some(build) = index.unique_build() {
+                added.noted = build.base_added().map(Box::new);
             }
             // The commit makes the index durable again. It has little to write then, which keeps
             // the time short in which the caller blocks writers.
@@ -115,6 +130,7 @@ impl LoadObserver for Build<'_> {
     type Error = EngineError;
 
     fn check(&mut self) -> EngineResult<()> {
+        pay_for_io();
         require_building(self.index)
     }
 

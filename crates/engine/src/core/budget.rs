@@ -7,8 +7,9 @@
 //! use of their share, the page cache may use.
 //!
 //! Nodes and locks are limited to an eighth of the budget each, or to a configured size. All sorts
-//! together get a quarter, and each one at most an eighth and 256 MiB. A sort that finds less than
-//! 1 MiB of the quarter left still gets 1 MiB, or an eighth of the budget if that is less.
+//! together get a quarter, and those of one statement at most an eighth and 256 MiB, or a configured
+//! size. A sort that finds less than 1 MiB of the quarter left still gets 1 MiB, or an eighth of the
+//! budget if that is less.
 
 use super::memory_use::MemoryUse;
 use super::pacer::Pacer;
@@ -45,11 +46,14 @@ const MEMTABLE_SHARE_MIN: u64 = 10;
 /// Nodes of open trees may use the budget divided by this number.
 const NODE_SHARE: u64 = 8;
 
-/// Maximum memory of one sort, in bytes.
+/// Maximum memory of the sorts of a statement, unless it is configured, in bytes.
 const SORT_BYTES_MAX: u64 = 256 * MIB;
 
 /// Minimum memory of one sort, in bytes.
 const SORT_BYTES_MIN: u64 = MIB;
+
+/// The caller may keep rows in the budget divided by this number.
+const CALLER_SHARE: u64 = 16;
 
 /// The split of the memory budget.
 pub(crate) struct Budget {
@@ -70,6 +74,10 @@ pub(crate) struct Budget {
     set_aside: AtomicU64,
     /// Memory that running sorts may use.
     sorts: AtomicU64,
+    /// Configured limit for the sorts of a statement; zero: a share of the total.
+    sort_bytes_max: AtomicU64,
+    /// Memory of the caller that the budget includes.
+    callers: AtomicU64,
     threads: u64,
     /// Smallest memtable that is frozen to free memory, in bytes. Smaller ones are frozen if the
     /// quota is small, or active memtables use most of it.
@@ -101,6 +109,8 @@ impl Budget {
             memtable_peak: Mutex::new(Peak::new(Instant::now())),
             set_aside: AtomicU64::new(0),
             sorts: AtomicU64::new(0),
+            sort_bytes_max: AtomicU64::new(0),
+            callers: AtomicU64::new(0),
             threads: threads.max(1) as u64,
             memtable_bytes_min,
             node_bytes_max,
@@ -224,11 +234,34 @@ impl Budget {
         bytes.max(self.total() / PAGE_CACHE_SHARE_MIN)
     }
 
-    /// Takes memory for a sort: what other sorts have left of a quarter of the budget, or
-    /// `SORT_BYTES_MIN` if that is more; but at most an eighth of the budget and `SORT_BYTES_MAX`.
-    /// Returns the number of bytes, for [`Budget::end_sort`].
-    pub(crate) fn begin_sort(&self) -> u64 {
-        let wanted = (self.total() / 8).min(SORT_BYTES_MAX);
+    /// Limits the memory of the sorts of a statement, in bytes; zero: a share of the budget.
+    pub(crate) fn set_sort_bytes_max(&self, bytes: u64) {
+        self.sort_bytes_max.store(bytes, Ordering::Release);
+    }
+
+    /// Maximum memory of the sorts of a statement, in bytes.
+    fn statement_sort_bytes(&self) -> u64 {
+        match self.sort_bytes_max.load(Ordering::Acquire) {
+            0 => (self.total() / 8).min(SORT_BYTES_MAX),
+            bytes => bytes.max(self.sort_bytes_min()).min(self.total() / 4),
+        }
+    }
+
+    fn sort_bytes_min(&self) -> u64 {
+        SORT_BYTES_MIN.min(self.total() / 8)
+    }
+
+    /// Whether other sorts have left memory for another one.
+    pub(crate) fn has_sort_memory(&self) -> bool {
+        self.sort_bytes() + self.sort_bytes_min() <= self.total() / 4
+    }
+
+    /// Takes memory for a sort that is one of `parts` of a statement: what other sorts have left of a
+    /// quarter of the budget, or `SORT_BYTES_MIN` if that is more; but at most its part of the memory
+    /// of a statement. Returns the number of bytes, for [`Budget::end_sort`].
+    pub(crate) fn begin_sort(&self, parts: u64) -> u64 {
+        let part = self.statement_sort_bytes() / parts.max(1);
+        let wanted = part.max(self.sort_bytes_min());
         let mut granted = 0;
         let _ = self
             .sorts
@@ -247,6 +280,24 @@ impl Budget {
     /// Memory that running sorts may use, in bytes.
     pub(crate) fn sort_bytes(&self) -> u64 {
         self.sorts.load(Ordering::Acquire)
+    }
+
+    /// Takes memory for rows that the caller keeps, if it then has at most a sixteenth of the budget.
+    pub(crate) fn take_caller_bytes(&self, bytes: u64) -> bool {
+        let max = self.total() / CALLER_SHARE;
+        let take = |taken: u64| taken.checked_add(bytes).filter(|taken| *taken <= max);
+        let taken = self
+            .callers
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
+        taken.is_ok()
+    }
+
+    pub(crate) fn return_caller_bytes(&self, bytes: u64) {
+        self.callers.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    pub(crate) fn caller_bytes(&self) -> u64 {
+        self.callers.load(Ordering::Acquire)
     }
 
     /// Whether memtables use so much memory that writers must freeze some or be
@@ -404,11 +455,41 @@ mod tests {
     #[test]
     fn sorts_share_a_quarter_of_the_budget() {
         let (budget, _) = shares(64 * MIB);
-        let granted: Vec<u64> = (0..4).map(|_| budget.begin_sort()).collect();
+        let granted: Vec<u64> = (0..4).map(|_| budget.begin_sort(1)).collect();
         assert_eq!(granted, [8 * MIB, 8 * MIB, MIB, MIB]);
         assert_eq!(budget.sort_bytes(), 18 * MIB);
+        assert!(!budget.has_sort_memory());
         granted.into_iter().for_each(|bytes| budget.end_sort(bytes));
         assert_eq!(budget.sort_bytes(), 0);
-        assert_eq!(budget.begin_sort(), 8 * MIB);
+        assert!(budget.has_sort_memory());
+        assert_eq!(budget.begin_sort(1), 8 * MIB);
+        assert_eq!(budget.begin_sort(4), 2 * MIB);
+        assert_eq!(budget.begin_sort(100), MIB);
+    }
+
+    #[test]
+    fn the_memory_of_a_statement_s_sorts_can_be_configured() {
+        let (budget, _) = shares(64 * MIB);
+        for (configured, granted) in [
+            (3 * MIB, 3 * MIB),
+            (1, MIB),
+            (64 * MIB, 16 * MIB),
+            (0, 8 * MIB),
+        ] {
+            budget.set_sort_bytes_max(configured);
+            assert_eq!(budget.begin_sort(1), granted);
+            budget.end_sort(granted);
+        }
+    }
+
+    #[test]
+    fn callers_keep_a_sixteenth() {
+        let (budget, _) = shares(64 * MIB);
+        assert!(budget.take_caller_bytes(3 * MIB));
+        assert!(!budget.take_caller_bytes(2 * MIB));
+        assert!(budget.take_caller_bytes(MIB));
+        budget.return_caller_bytes(3 * MIB);
+        assert_eq!(budget.caller_bytes(), MIB);
+        assert!(!budget.take_caller_bytes(u64::MAX));
     }
 }

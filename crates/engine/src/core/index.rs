@@ -3,6 +3,7 @@
 
 use super::index_load::IndexLoad;
 use super::retry::Retry;
+use super::unique_build::UniqueBuild;
 use super::work_kind::WorkKind;
 use super::write_access::WriteAccess;
 use crate::catalogue::{IndexEntry, IndexSizes};
@@ -25,6 +26,8 @@ pub(crate) struct Index {
     pub dropped: AtomicBool,
     /// Why the alteration that was building the index cannot be completed.
     build_failure: OnceLock<StorageError>,
+    /// Until the alteration that builds the unique index is committed.
+    unique_build: OnceLock<UniqueBuild>,
     /// The log records that its file lacks are in a file of retained records, so the log need not
     /// keep them.
     log_retained: AtomicBool,
@@ -57,6 +60,7 @@ impl Index {
             access: WriteAccess::default(),
             dropped: AtomicBool::new(false),
             build_failure: OnceLock::new(),
+            unique_build: OnceLock::new(),
             log_retained: AtomicBool::new(false),
             replay_from: tree.flushed_lsn(),
             created_at: AtomicU64::new(0),
@@ -97,6 +101,31 @@ impl Index {
     /// Why the alteration that was building the index cannot be completed.
     pub(crate) fn build_failure(&self) -> Option<&StorageError> {
         self.build_failure.get()
+    }
+
+    /// Called before writers see the index, if its uniqueness is to be checked while they write.
+    pub(crate) fn set_unique_build(&self, build: UniqueBuild) {
+        let _ = self.unique_build.set(build);
+    }
+
+    /// The state of its uniqueness, while it is not part of its table.
+    #[inline]
+    pub(crate) fn unique_build(&self) -> Option<&UniqueBuild> {
+        let build = self.unique_build.get();
+        build.filter(|build| !build.is_committed())
+    }
+
+    /// Ends the building of a unique index, because a writer has found another entry with its key.
+    pub(crate) fn fail_unique_build(&self, key: &[u8], value: &[u8]) {
+        if let Some(build) = self.unique_build.get() {
+            build.set_duplicate(key, value);
+        }
+        self.fail_build(&StorageError::Interrupted);
+    }
+
+    /// The entry with a duplicate key because of which the building has ended.
+    pub(crate) fn found_duplicate(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        self.unique_build.get().and_then(UniqueBuild::duplicate)
     }
 
     pub(crate) fn is_dropped(&self) -> bool {

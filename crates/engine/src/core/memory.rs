@@ -71,6 +71,7 @@ impl MemoryContext<'_> {
             write_ids: self.transactions.ids().memory_bytes(),
             log: self.log.buffer_bytes(),
             sorts: self.budget.sort_bytes(),
+            callers: self.budget.caller_bytes(),
             measured,
         }
     }

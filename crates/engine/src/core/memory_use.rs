@@ -23,6 +23,8 @@ pub(crate) struct MemoryUse {
     pub log: u64,
     /// Sorts of the entries of new indexes, and of retained log records.
     pub sorts: u64,
+    /// Rows that the engine's caller keeps.
+    pub callers: u64,
     /// All memory except page cache and memtables, as the memory allocator reports it; `None`
     /// without such an allocator.
     pub measured: Option<u64>,
@@ -31,8 +33,7 @@ pub(crate) struct MemoryUse {
 impl MemoryUse {
     /// Bytes that are neither in the page cache nor in memtables.
     pub(crate) fn others(&self) -> u64 {
-        let counted =
-            self.uncached_blocks + self.nodes + self.locks + self.write_ids + self.log + self.sorts;
+        let counted = self.uncached_blocks + self.log + self.unshared();
         counted.max(self.measured.unwrap_or(0))
     }
 
@@ -41,9 +42,14 @@ impl MemoryUse {
     /// buffers use these shares.
     pub(crate) fn others_beyond(&self, set_aside: u64) -> u64 {
         let shared = (self.uncached_blocks + self.log).saturating_sub(set_aside);
-        let counted = shared + self.nodes + self.locks + self.write_ids + self.sorts;
+        let counted = shared + self.unshared();
         let measured = self.measured.unwrap_or(0);
         counted.max(measured.saturating_sub(set_aside))
+    }
+
+    /// Counted bytes that never use the shares of flusher threads and the log.
+    fn unshared(&self) -> u64 {
+        self.nodes + self.locks + self.write_ids + self.sorts + self.callers
     }
 
     /// All bytes.

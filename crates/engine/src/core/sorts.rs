@@ -9,29 +9,40 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 use std::thread;
+use teak_base::StorageError;
 use teak_bulk_load::{
     BulkLoadError, BulkLoadResult, MemoryReservation, SorterOptions, SpillDirectory, Task, Worker,
     Workers,
 };
 
-/// Memory for the sorts of a statement, taken from the budget. Returned when the last part is
-/// dropped.
+/// Memory for the sorts of a table in a statement, taken from the budget. Returned when the last part
+/// is dropped.
 pub(crate) struct SortMemory {
     core: Arc<EngineCore>,
     bytes: u64,
 }
 
 impl SortMemory {
-    pub(crate) fn take(core: &Arc<EngineCore>) -> Arc<Self> {
+    /// `tables`: how many tables the statement loads.
+    pub(crate) fn take(core: &Arc<EngineCore>, tables: u32) -> Arc<Self> {
         Arc::new(Self {
             core: Arc::clone(core),
-            bytes: core.budget.begin_sort(),
+            bytes: core.budget.begin_sort(tables.into()),
         })
     }
 
     /// One of several equal parts.
     pub(crate) fn part(self: &Arc<Self>, parts: usize) -> Box<dyn MemoryReservation> {
-        let bytes = usize::try_from(self.bytes).unwrap_or(usize::MAX) / parts.max(1);
+        self.eighths(8, parts)
+    }
+
+    /// So many eighths of one of several equal parts.
+    pub(crate) fn eighths(
+        self: &Arc<Self>,
+        eighths: usize,
+        parts: usize,
+    ) -> Box<dyn MemoryReservation> {
+        let bytes = usize::try_from(self.bytes).unwrap_or(usize::MAX) / parts.max(1) / 8 * eighths;
         Box::new(Part {
             bytes,
             _whole: Arc::clone(self),
@@ -95,11 +106,14 @@ pub(crate) fn sorter_options(
     core: &EngineCore,
     memory: Box<dyn MemoryReservation>,
 ) -> SorterOptions {
+    let configured = core.options.spill_directory.as_ref();
     SorterOptions {
         directory: SpillDirectory {
             disk: Arc::clone(&core.files.disk),
-            path: core.files.directory.clone(),
+            path: configured.unwrap_or(&core.files.directory).clone(),
             file_prefix: SPILL_PREFIX,
+            // A start removes what a crash has left in the data directory.
+            without_names: configured.is_some(),
             next: Arc::clone(&core.next_spill),
         },
         memory,
@@ -121,6 +135,14 @@ pub(crate) fn checked<T>(
         BulkLoadError::NotInOrder => EngineError::InvalidArgument(error.to_string()),
         error => error.into(),
     })
+}
+
+/// The error of a sort as a failure of the index that it builds.
+pub(crate) fn storage_error_of(error: &BulkLoadError) -> StorageError {
+    match error {
+        BulkLoadError::Spill(error) | BulkLoadError::Index(error) => error.clone(),
+        _ => StorageError::Interrupted,
+    }
 }
 
 /// Entries between two progress reports.

@@ -78,7 +78,7 @@ impl RetainedRows {
         rows: &Index,
         interrupted: Box<Interrupted>,
     ) -> EngineResult<Self> {
-        let memory = SortMemory::take(core).part(1);
+        let memory = SortMemory::take(core, 1).part(1);
         let mut sorter = Sorter::new(sorter_options(core, memory));
         let mut deleted = Vec::new();
         let mut stored = Vec::new();

@@ -3,6 +3,8 @@
 
 use super::plan::{IndexOperation, KeyCheck, KeyRequirement, RowPlan};
 use crate::core::index::Index;
+use crate::core::sorts::storage_error_of;
+use crate::core::unique_build::Noting;
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
 use crate::maintenance::log_space::reserve_write;
@@ -23,6 +25,9 @@ enum WriteConflict<'a> {
     KeyLock(&'a KeyCheck<'a>),
     /// Another transaction holds a range lock at the key.
     RangeLock(&'a IndexOperation<'a>),
+    /// The keys must be checked again: the entries of existing rows have been added to a unique index
+    /// that is being built.
+    BaseAdded,
 }
 
 /// The result of checking keys.
@@ -40,6 +45,15 @@ enum Checked<'a> {
     /// without the latches.
     DeletedAfterSnapshot(&'a KeyCheck<'a>),
 }
+
+/// The result of an attempt to write the row.
+enum Applied<'a> {
+    /// With this id. The keys are to be noted when the latches have been released.
+    Written(WriteId, UnknownKeys<'a>),
+    Blocked(WriteConflict<'a>),
+}
+
+type UnknownKeys<'a> = SmallVec<[(&'a KeyCheck<'a>, &'a Index, Noting<'a>); 1]>;
 
 fn write_record<'a>(write_id: WriteId, writes: &'a [WriteOperation<'a>]) -> Record<'a> {
     Record::Write {
@@ -89,6 +103,15 @@ fn lock_duplicate(
     Ok(true)
 }
 
+/// If a key cannot be noted, the building of its index fails, not the write.
+fn note_unknown(unknown: UnknownKeys<'_>, write_id: WriteId) {
+    for (check, index, noting) in unknown {
+        if let Err(error) = noting.note(check.key, write_id) {
+            index.fail_build(&storage_error_of(&error));
+        }
+    }
+}
+
 pub(super) struct RowWriter<'a, 'p> {
     context: TransactionContext<'a>,
     row: &'a RowPlan<'p>,
@@ -102,6 +125,9 @@ pub(super) struct RowWriter<'a, 'p> {
     older: Vec<(&'a KeyCheck<'a>, OlderVersion)>,
     /// Keys that were deleted after the snapshot was taken, without a conflict.
     deleted: Vec<&'a KeyCheck<'a>>,
+    /// Keys of unique indexes that are being built, for which neither an entry nor a delete was found
+    /// ([`crate::core::unique_build`]).
+    unknown: SmallVec<[&'a KeyCheck<'a>; 1]>,
 }
 
 impl<'a, 'p> RowWriter<'a, 'p> {
@@ -114,6 +140,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             deadline: None,
             older: Vec::new(),
             deleted: Vec::new(),
+            unknown: SmallVec::new(),
         }
     }
 
@@ -154,6 +181,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
                 }
                 WriteConflict::KeyLock(check) => self.lock_key(check)?,
                 WriteConflict::RangeLock(operation) => self.wait_for_range(operation)?,
+                WriteConflict::BaseAdded => {}
             }
         }
         Ok(())
@@ -172,7 +200,15 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             let latches = self.latch_keys();
             match self.check_keys()? {
                 Checked::Passed { is_row_owned } => {
-                    return self.apply(writes, space, is_row_owned);
+                    let applied = self.apply(writes, space, is_row_owned)?;
+                    drop(latches);
+                    return Ok(match applied {
+                        Applied::Written(write_id, unknown) => {
+                            note_unknown(unknown, write_id);
+                            None
+                        }
+                        Applied::Blocked(conflict) => Some(conflict),
+                    });
                 }
                 Checked::Blocked(conflict) => return Ok(Some(conflict)),
                 Checked::MustRead(check) => {
@@ -223,6 +259,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
     fn check_keys(&mut self) -> EngineResult<Checked<'a>> {
         let mut is_row_owned = false;
         let row = self.row;
+        self.unknown.clear();
         for check in &row.checks {
             match self.check_key(check)? {
                 Checked::Passed { is_row_owned: true } => is_row_owned = true,
@@ -253,6 +290,8 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             return Ok(Checked::Blocked(WriteConflict::KeyLock(check)));
         }
         let is_locked = context.transaction.holds(name, MODE);
+        // Read before the key is looked up: a key that is not found may be one of the base.
+        let lacks_base = !is_row && index.unique_build().is_some_and(|build| !build.has_base());
         let value = (!is_row).then_some(&mut context.duplicate.value);
         let older = self.older.iter().find(|(of, _)| std::ptr::eq(*of, check));
         let older = older.map(|(_, older)| older);
@@ -287,6 +326,9 @@ impl<'a, 'p> RowWriter<'a, 'p> {
                 }
                 return Ok(Checked::Passed { is_row_owned });
             }
+            NewestVersion::Live(_) if index.unique_build().is_some() => {
+                index.fail_unique_build(check.key, &context.duplicate.value);
+            }
             NewestVersion::Live(id) => {
                 context.duplicate.index = check.index;
                 context.duplicate.key.clear();
@@ -295,6 +337,12 @@ impl<'a, 'p> RowWriter<'a, 'p> {
                     && check.index.is_rows()
                     && lock_duplicate(context, index, check, id, is_mine)?;
                 return Err(EngineError::DuplicateKey);
+            }
+            NewestVersion::Absent(deleted_by) if !is_row && index.unique_build().is_some() => {
+                // No reader uses the index yet, so the snapshot does not matter.
+                if deleted_by.is_none() && lacks_base {
+                    self.unknown.push(check);
+                }
             }
             NewestVersion::Absent(deleted_by) => {
                 let is_accepted = || self.deleted.iter().any(|of| std::ptr::eq(*of, check));
@@ -319,10 +367,13 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         writes: &[WriteOperation<'_>],
         space: Option<LogReservation<'_>>,
         is_row_owned: bool,
-    ) -> EngineResult<Option<WriteConflict<'a>>> {
+    ) -> EngineResult<Applied<'a>> {
         let core = self.context.core;
         let me = self.context.transaction.id();
         let row = self.row;
+        let Some(unknown) = self.begin_noting()? else {
+            return Ok(Applied::Blocked(WriteConflict::BaseAdded));
+        };
         // One guard for each index: an index may have two operations, a delete and a put.
         let mut guards: SmallVec<[(IndexNumber, WriteGuard<'_>); 8]> = SmallVec::new();
         for operation in &row.operations {
@@ -340,7 +391,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             let is_insert = operation.is_insert;
             let must_check = is_insert || (operation.index.is_rows() && !is_row_owned);
             if must_check && index.ranges.blocks(operation.write.key, is_insert, me) {
-                return Ok(Some(WriteConflict::RangeLock(operation)));
+                return Ok(Applied::Blocked(WriteConflict::RangeLock(operation)));
             }
         }
         // Takes the write id only after all checks, so that a write that fails a check, or must
@@ -368,7 +419,23 @@ impl<'a, 'p> RowWriter<'a, 'p> {
                 guard.insert(write_id, write.operation, write.key, write.value);
             }
         }
-        Ok(None)
+        Ok(Applied::Written(write_id, unknown))
+    }
+
+    /// The unknown keys with their indexes. `None`: one of them must be checked again.
+    fn begin_noting(&self) -> EngineResult<Option<UnknownKeys<'a>>> {
+        let mut unknown = UnknownKeys::new();
+        for check in &self.unknown {
+            let index = self.row.index(check.index)?;
+            // If its build has ended, its writers are not noted.
+            if let Some(build) = index.unique_build() {
+                match build.begin_noting() {
+                    Some(noting) => unknown.push((*check, index, noting)),
+                    None => return Ok(None),
+                }
+            }
+        }
+        Ok(Some(unknown))
     }
 
     /// Locks a key, so that conflicting requests for it are granted in order.

@@ -21,6 +21,7 @@ use crate::node::{
 use crate::tree::Tree;
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use teak_base::{StorageError, StorageResult, WriteId};
 
 /// One section for each child of the root, and one for the keys after all data.
@@ -183,6 +184,10 @@ impl Tree {
         match edited.and_then(|()| editor.finish()) {
             Ok(edited) => {
                 install.add_undurable(None, Some(load.write_id));
+                let runs = load.parts.iter().map(|part| &part.run);
+                let bytes = runs.map(|run| run.handle.description().raw_bytes).sum();
+                let loaded = &self.counters.raw_bytes_loaded;
+                loaded.fetch_add(bytes, Ordering::Relaxed);
                 let written = std::mem::take(&mut load.written.blocks);
                 let new = self.edited_version(install, &version, edited, written, &[]);
                 self.publish_version(new);

@@ -201,12 +201,14 @@ impl Tree {
     }
 
     /// Whether optional jobs, those of [`Tree::next_idle_job`] and [`Tree::next_settling_job`],
-    /// have written little compared with what was flushed. Each may rewrite a leaf for a few
+    /// have written little compared with what was flushed or loaded. Each may rewrite a leaf for a few
     /// entries, so without this bound they could write any multiple of the entries.
     #[must_use]
     pub fn affords_optional_jobs(&self) -> bool {
         let counters = &self.counters;
-        let flushed = counters.raw_bytes_flushed.load(Ordering::Relaxed) + self.upper_bytes_opened;
+        let flushed = counters.raw_bytes_flushed.load(Ordering::Relaxed)
+            + counters.raw_bytes_loaded.load(Ordering::Relaxed)
+            + self.upper_bytes_opened;
         let written = counters.raw_bytes_optional.load(Ordering::Relaxed);
         let bytes_min = OPTIONAL_LEAVES_MIN * self.options().leaf_bytes;
         written < bytes_min + OPTIONAL_FACTOR * flushed

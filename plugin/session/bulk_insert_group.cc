@@ -1,0 +1,91 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See bulk_insert_group.h. */
+
+#include "session/bulk_insert_group.h"
+
+#include <algorithm>
+
+#include "base/engine.h"
+
+namespace teak {
+
+namespace {
+
+/* Each load syncs its files, so partitions keep more rows before they load them; but not more than this many times
+   those of one table. */
+constexpr size_t KEPT_FACTOR_MAX = 16;
+
+/* The unit in which memory is taken from the budget. */
+constexpr uint64_t MEMORY_STEP_BYTES = 256 << 10;
+
+}  // namespace
+
+void BulkInsertGroup::add(Member *member, size_t bytes_max, uint32_t tables) {
+  bytes_max_ = bytes_max;
+  tables_ = tables;
+  members_.push_back(member);
+}
+
+void BulkInsertGroup::remove(Member *member) {
+  members_.erase(std::remove(members_.begin(), members_.end(), member), members_.end());
+  if (!members_.empty()) return;
+  return_memory();
+  kept_bytes_ = 0;
+  has_mark_ = is_loading_ = false;
+}
+
+void BulkInsertGroup::return_memory() {
+  if (memory_bytes_ != 0) teak_engine_return_memory(engine, memory_bytes_);
+  memory_bytes_ = 0;
+}
+
+teak_status BulkInsertGroup::before_insert(teak_transaction *transaction) {
+  if (has_mark_) return TEAK_OK;
+  // It is newer than the session's own savepoint of the statement.
+  const teak_status status = teak_transaction_savepoint(transaction, &mark_);
+  has_mark_ = status == TEAK_OK;
+  return status;
+}
+
+bool BulkInsertGroup::is_full_with(size_t bytes) {
+  kept_bytes_ += bytes;
+  if (kept_bytes_ / std::min(members_.size(), KEPT_FACTOR_MAX) >= bytes_max_) return true;
+  while (memory_bytes_ < kept_bytes_) {
+    if (!teak_engine_take_memory(engine, MEMORY_STEP_BYTES)) return true;
+    memory_bytes_ += MEMORY_STEP_BYTES;
+  }
+  return false;
+}
+
+int BulkInsertGroup::begin_loads(teak_transaction *transaction, teak_status *status) {
+  *status = teak_transaction_rollback_to_savepoint(transaction, mark_);
+  if (*status != TEAK_OK) return 0;
+  is_loading_ = true;
+  // Memory is for those with the most rows.
+  std::sort(members_.begin(), members_.end(),
+            [](const Member *one, const Member *other) { return one->kept_bytes() > other->kept_bytes(); });
+  for (Member *member : members_)
+    if (int error = teak_engine_has_sort_memory(engine) ? member->begin_load() : member->insert_again()) return error;
+  return_memory();
+  return 0;
+}
+
+bool BulkInsertGroup::count_row_by_row(size_t bytes, size_t bytes_max) {
+  row_by_row_bytes_ += bytes;
+  row_by_row_rows_++;
+  if (counted_ || row_by_row_rows_ == 1 || row_by_row_bytes_ <= bytes_max) return false;
+  counted_ = true;
+  return true;
+}
+
+void BulkInsertGroup::begin_statement() {
+  row_by_row_bytes_ = row_by_row_rows_ = 0;
+  counted_ = false;
+}
+
+}  // namespace teak

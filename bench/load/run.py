@@ -3,7 +3,6 @@
 import os
 import threading
 import time
-from argparse import Namespace
 
 from bench.memory.confine import Group, Limits, NoControlGroup
 from bench.sql.run import IDLE_SECONDS, say, server_of
@@ -42,7 +41,7 @@ class Run:
         self.options, self.cores, self.name, self.case = options, cores, name, case
         self.mode = MODES[name]
         more = [*OPTIONS, *([f"--plugin={self.mode.plugin}"] if self.mode.plugin else []), *options.server_option]
-        self.server = server_of("load", Namespace(**vars(options)), self.mode.server, *more)
+        self.server = server_of("load", options, self.mode.server, *more)
         self.group = None
         self.found = {"cores": cores, "case": case.name, "engine": name}
 
@@ -73,6 +72,9 @@ class Run:
                 raise session.error
         return sum(session.rows for session in sessions), seconds
 
+    def wait(self, connection):
+        wait_for_background_writes(connection, self.mode.server.replace("Before", "Teak"))
+
     def sizes(self, when):
         files = FILES[self.mode.engine]
         if files:
@@ -88,7 +90,7 @@ class Run:
         if plan.before and self.name != FLOOR:
             self.run_all([plan.before])
             with self.server.connect("bench") as connection:
-                wait_for_background_writes(connection, self.mode.server.replace("Before", "Teak"))
+                self.wait(connection)
         before, spent = self.server.bytes_written(), self.server.cpu_seconds()
         rows, seconds = self.run_all(plan.measured)
         self.found.update(seconds=seconds, written_at_end=self.server.bytes_written() - before)
@@ -100,7 +102,7 @@ class Run:
                 self.found["rows_in_tables"] = counted
             time.sleep(IDLE_SECONDS)
             self.sizes("idle")
-            wait_for_background_writes(connection, self.mode.server.replace("Before", "Teak"))
+            self.wait(connection)
         self.found.update(rows=rows, rows_per_second=rows / seconds, cpu_per_row=(self.server.cpu_seconds() - spent) / rows,
                           memory_bytes=self.server.memory(), written=self.server.bytes_written() - before)
         self.server.stop()

@@ -8,9 +8,9 @@
 
 #include "alter/alter_context.h"
 
-#include "monitor/progress.h"
 #include <algorithm>
 
+#include "monitor/progress.h"
 #include "session/cursor.h"
 #include "table/virtual_columns.h"
 

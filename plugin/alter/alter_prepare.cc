@@ -160,10 +160,6 @@ class Preparation {
   std::unique_ptr<Share::Building> building_ = std::make_unique<Share::Building>();
 };
 
-}  // namespace
-
-namespace {
-
 /* `admits_writers`: others may write the table from now on. */
 bool prepare_rewrite(AlterContext &context, bool admits_writers) {
   context.rebuild = true;

@@ -5,7 +5,8 @@
 //!    durable, and append the indexes to those of the table, so that writers maintain them. The
 //!    caller ensures that no transaction with writes to the table is active.
 //! 2. *Fill*: the caller reads the rows from one snapshot, taken after step 1 (if unique indexes are
-//!    added: before writers continue), and adds their entries: in any order, or by key where the index was added with [`EntryOrder::ByKey`].
+//!    added: before writers continue), and adds their entries: in any order, or by key where the index
+//!    was added with [`EntryOrder::ByKey`].
 //!    Concurrent writers also write entries to the new indexes; these take precedence over the
 //!    added entries.
 //! 3. *Build*: sort the added entries and write them as leaf data, below the writers' entries,

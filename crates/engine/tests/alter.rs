@@ -17,21 +17,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{
-    AddedIndex, Alteration, AlterationPlan, Codec, Engine, EngineError, EngineResult,
-    EngineTransaction, EntryOrder, FilterKeys, IndexDefinition, IndexNumber, PlannedIndex,
-    ReadMode, RowEntry, TableHandle, WaitError,
+    AddedIndex, Alteration, AlterationPlan, Engine, EngineError, EngineResult, EngineTransaction,
+    EntryOrder, IndexNumber, PlannedIndex, ReadMode, RowEntry, TableHandle, WaitError,
 };
 use teak_testing::{FaultDisk, WriteFailure};
-
-fn index(label: &str) -> IndexDefinition {
-    IndexDefinition {
-        label: label.into(),
-        codec: Codec::Zstd,
-        page_bytes: 0,
-        filter_keys: FilterKeys::Whole,
-        value_fixed_bytes: 0,
-    }
-}
 
 fn added(label: &str, unique: bool) -> AddedIndex {
     AddedIndex {

@@ -12,23 +12,12 @@ mod common;
 use common::*;
 use std::collections::{BTreeMap, BTreeSet};
 use teak_engine::{
-    AddedIndex, Alteration, AlterationPlan, Codec, Engine, EngineError, EngineResult,
-    EngineTransaction, EntryOrder, FilterKeys, IndexDefinition, IndexNumber, PlannedIndex,
-    ReadMode, RowChange, RowEntry, TableHandle,
+    AddedIndex, Alteration, AlterationPlan, Engine, EngineError, EngineResult, EngineTransaction,
+    EntryOrder, IndexNumber, PlannedIndex, ReadMode, RowChange, RowEntry, TableHandle,
 };
 use teak_testing::Random;
 
 const UNIQUE: u32 = 2;
-
-fn definition_of(label: &str) -> IndexDefinition {
-    IndexDefinition {
-        label: label.into(),
-        codec: Codec::Zstd,
-        page_bytes: 0,
-        filter_keys: FilterKeys::Whole,
-        value_fixed_bytes: 0,
-    }
-}
 
 /// A unique index of the values of rows is being built.
 struct Build<'a> {
@@ -41,7 +30,7 @@ struct Build<'a> {
 impl<'a> Build<'a> {
     fn begin(engine: &'a Engine, table: &'a TableHandle) -> Self {
         let added = AddedIndex {
-            definition: definition_of("unique"),
+            definition: index("unique"),
             unique: true,
             entry_order: EntryOrder::Any,
         };
@@ -73,7 +62,7 @@ impl<'a> Build<'a> {
 
     fn commit(mut self) -> EngineResult<()> {
         self.alteration.verify(None)?;
-        let kept = |number, label| PlannedIndex::Kept(IndexNumber(number), definition_of(label));
+        let kept = |number, label| PlannedIndex::Kept(IndexNumber(number), index(label));
         let plan = AlterationPlan {
             indexes: vec![
                 kept(0, "PRIMARY"),

@@ -174,10 +174,10 @@ pub unsafe extern "C" fn teak_alteration_build(
 /// Looks keys of added unique indexes that were written since teak_alteration_begin() up among the
 /// entries that were added. Called after teak_alteration_build(), if rows were written in the meantime.
 /// `reader`: the transaction that has read the rows, from one snapshot that it still has, and which it took
-/// before rows were written. With NULL, only
-/// duplicates that writers have found are returned; the call is so repeated before
-/// teak_alteration_commit(), when no transaction writes the table. On TEAK_DUPLICATE_KEY `duplicate`, which
-/// may be NULL, receives an entry with the duplicate key; it is valid until the next call on the alteration.
+/// before rows were written. With NULL, only duplicates that writers have found are returned; the call is
+/// so repeated before teak_alteration_commit(), when no transaction writes the table. On
+/// TEAK_DUPLICATE_KEY `duplicate`, which may be NULL, receives an entry with the duplicate key; it is
+/// valid until the next call on the alteration.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_alteration_verify(
     alteration: *mut teak_alteration,

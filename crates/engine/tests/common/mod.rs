@@ -68,6 +68,17 @@ pub fn definition(name: &str) -> TableDefinition {
     }
 }
 
+/// An index with the defaults of the plugin.
+pub fn index(label: &str) -> IndexDefinition {
+    IndexDefinition {
+        label: label.into(),
+        codec: Codec::Zstd,
+        page_bytes: 0,
+        filter_keys: FilterKeys::Whole,
+        value_fixed_bytes: 0,
+    }
+}
+
 /// An engine with the table, opened.
 pub fn with_table(disk: &Arc<impl Disk + 'static>) -> (Engine, TableHandle) {
     let engine = open(disk);

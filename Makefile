@@ -94,6 +94,10 @@ install: ## install the C library: headers, libteak.so, libteak.a, teak.pc (PREF
 	@printf -- '-- installing into %s\n' $(DESTDIR)$(PREFIX)
 	@crates/c_api/install.sh $(TARGET_DIR)/release $(PREFIX) $(DESTDIR)
 
+tools: ## build the command teak
+	@cargo build --quiet --locked --release -p teak-tools
+	@printf -- '-- built %s\n' $(TARGET_DIR)/release/teak
+
 # ---- run -------------------------------------------------------------------------------------------------------------
 
 demo: build ## load real data into Teak and InnoDB, compare, and leave the server running

@@ -221,6 +221,7 @@ int init(void *plugin) {
   hton->prepare_for_backup = prepare_for_backup;
   hton->signal_ddl_recovery_done = finish_ddl_recovery;
   hton->table_options = table_options;
+  hton->index_options = index_options;
   hton->tablefile_extensions = extensions;
   return 0;
 }
@@ -276,6 +277,7 @@ maria_declare_plugin(teak) {
 },
 information_schema_table("TEAK_TRX", "Transactions of Teak", teak::init_trx_table),
 information_schema_table("TEAK_LOCKS", "Locks of transactions of Teak", teak::init_locks_table),
-information_schema_table("TEAK_LOCK_WAITS", "Lock waits between transactions of Teak", teak::init_lock_waits_table)
+information_schema_table("TEAK_LOCK_WAITS", "Lock waits between transactions of Teak", teak::init_lock_waits_table),
+information_schema_table("TEAK_INDEXES", "Indexes of Teak tables with their files", teak::init_indexes_table)
 maria_declare_plugin_end;
 // clang-format on

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "format/entry_codec.h"
 #include "monitor/progress.h"
 #include "session/cursor.h"
 #include "table/virtual_columns.h"
@@ -42,16 +43,19 @@ bool AlterContext::compute_virtual_columns(TABLE *altered) const {
   return false;
 }
 
-bool AlterContext::add_entries(const TABLE *altered, teak_slice primary) {
+bool AlterContext::add_entries(const TABLE *altered, teak_slice primary, teak_slice encoded_row) {
   const uchar *record = altered->record[0];
+  if (needs_rows && encoded_row.data == nullptr) {
+    row.clear();
+    rows.rows->encode(record, &row);
+    if (row.failed()) return open.raise_error(open.out_of_memory());
+    encoded_row = slice(row);
+  }
   for (const AddedKey &added_key : added) {
-    key.clear();
-    added_key.codec->encode_record(record, &key);
-    const bool unique = added_key.unique && !(added_key.nullable && added_key.codec->has_null(record));
-    if (!unique) added_key.codec->append_primary(primary.data, primary.len, &key);
-    value.clear();
-    if (unique) value.append(primary.data, primary.len);
-    if (added_key.originals != nullptr) added_key.originals->encode(record, &value);
+    const EntryForm form = {*added_key.codec, added_key.originals.get(), added_key.clustering, added_key.unique,
+                            added_key.nullable};
+    const bool unique = encode_entry(form, {record, primary, encoded_row}, &key, &value);
+    if (unique && value.empty()) value.append(primary.data, primary.len);
     if (key.failed() || value.failed()) return open.raise_error(open.out_of_memory());
     const teak_status status = teak_alteration_add_entry(alteration, added_key.index, slice(key),
                                                          value.empty() ? teak_slice{primary.data, 0} : slice(value));

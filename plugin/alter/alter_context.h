@@ -21,6 +21,7 @@
 #include "format/buffer.h"
 #include "format/key_codec.h"
 #include "format/key_originals.h"
+#include "table/definition.h"
 #include "table/open_table.h"
 #include "table/share.h"
 
@@ -32,6 +33,7 @@ struct AlterContext final : public inplace_alter_handler_ctx {
     std::shared_ptr<const KeyOriginals> originals;
     uint key = 0;        // of the altered table
     uint32_t index = 0;  // among the engine's added indexes
+    bool clustering = false;
     bool unique = false;
     bool nullable = false;
   };
@@ -47,8 +49,9 @@ struct AlterContext final : public inplace_alter_handler_ctx {
   bool compute_virtual_columns(TABLE *altered) const;
 
   /* Passes the entries of the row in the altered table's record to the added indexes. `primary`: the row's encoded primary
-     key. True: an error was raised. After `found_duplicate`, build() reports the duplicate. */
-  bool add_entries(const TABLE *altered, teak_slice primary);
+     key. `row`: the encoded row, if the caller has it. True: an error was raised. After `found_duplicate`, build() reports
+     the duplicate. */
+  bool add_entries(const TABLE *altered, teak_slice primary, teak_slice row);
 
   /* Reports the progress of reading the rows and checks for KILL, once for every ROWS_PER_REPORT rows. True: an
      error was raised. */
@@ -68,10 +71,13 @@ struct AlterContext final : public inplace_alter_handler_ctx {
   RecordCopier copier;   // of a rebuild: from the table's record to the altered table's
   std::vector<AddedKey> added;
   bool needs_virtual_columns = false;
+  bool needs_rows = false;       // for clustering keys
   bool found_duplicate = false;  // a concurrent writer has found one
+  ColumnLists columns;           // of the definitions in `indexes`
   std::vector<teak_planned_index> indexes;
   std::vector<uint8_t> metadata;
   ByteBuffer key, value;  // of the entry that is being encoded
+  ByteBuffer row;         // of the entries, if the caller has not encoded it
 };
 
 /* Callback of the engine: whether the statement of the THD was killed. */

@@ -52,7 +52,7 @@ class Preparation {
   /* Plans to rewrite the rows and all keys. `in_order`: the order of the rows does not change. `alter` is nullptr if the
      definition does not change. True: an error was raised. */
   bool plan_rebuild(bool in_order, const Alter_inplace_info *alter) {
-    const teak_index_definition rows = row_index_definition(altered_, *context_.rows.rows);
+    const teak_index_definition rows = row_index_definition(altered_, *context_.rows.rows, &context_.columns);
     context_.indexes.push_back({true, 0, rows});
     added_.push_back({rows, true, in_order});
     new_primary_ = !in_order;
@@ -67,28 +67,32 @@ class Preparation {
   /* Plans to write only the added keys. True: an error was raised. */
   bool plan_added_keys(const Alter_inplace_info *alter) {
     const OpenTable &open = context_.open;
-    context_.indexes.push_back({false, 0, row_index_definition(altered_, *context_.rows.rows)});
+    context_.indexes.push_back({false, 0, row_index_definition(altered_, *context_.rows.rows, &context_.columns)});
     for (uint key = 0; key < altered_->s->keys; key++) {
       if (key == altered_->s->primary_key) continue;
       const uint old_key = old_key_of(open.table(), alter, key);
-      if (old_key != MAX_KEY)
-        context_.indexes.push_back({false, open.share()->index_of(old_key), key_index_definition(altered_, key)});
-      else if (add_key(key, true))
-        return true;
+      if (old_key == MAX_KEY) {
+        if (add_key(key, true)) return true;
+        continue;
+      }
+      if (open.share()->key(old_key).clustering) metadata_.set_clustering(key);
+      context_.indexes.push_back({false, open.share()->index_of(old_key),
+                                  key_index_definition(altered_, key, *context_.rows.rows, &context_.columns)});
     }
+    if (!added_.empty() || (alter->handler_flags & ALTER_CHANGE_CREATE_OPTION) != 0)
+      note_compressions(open.thd(), altered_->s);
     return false;
   }
 
   /* True: an error was raised. */
   bool begin() {
-    TableMetadata metadata;
-    metadata.schema_version = context_.rows.rows->schema_version();
-    metadata.set_version(altered_->s->tabledef_version);
-    metadata.history = std::move(context_.rows.history);
+    metadata_.schema_version = context_.rows.rows->schema_version();
+    metadata_.set_version(altered_->s->tabledef_version);
+    metadata_.history = std::move(context_.rows.history);
     OpenTable &open = context_.open;
-    if (read_frm(&metadata.frm) != TEAK_OK)
+    if (read_frm(&metadata_.frm) != TEAK_OK)
       return open.raise_error(open.with_text(ERROR_OF_ENGINE, "the definition cannot be read"));
-    context_.metadata = metadata.encode();
+    context_.metadata = metadata_.encode();
 
     teak_status status = teak_alteration_begin(engine, open.share()->table(), added_.data(), added_.size(),
                                                is_alter_killed, open.thd(), &context_.alteration);
@@ -131,14 +135,18 @@ class Preparation {
 
   /* `is_new`: the table has no such key yet. True: an error was raised. */
   bool add_key(uint key, bool is_new) {
-    const teak_index_definition definition = key_index_definition(altered_, key);
+    const teak_index_definition definition =
+        key_index_definition(altered_, key, *context_.rows.rows, &context_.columns);
     const KEY &server_key = altered_->key_info[key];
     AlterContext::AddedKey added_key;
     std::string error;
     added_key.codec = KeyCodec::create(altered_, key, context_.rows.primary.get(), &error);
     if (added_key.codec == nullptr) return refuse(error.c_str());
+    added_key.clustering = is_clustering(altered_->s, key);
+    context_.needs_rows |= added_key.clustering;
+    if (added_key.clustering) metadata_.set_clustering(key);
     std::unique_ptr<KeyOriginals> originals;
-    if (!KeyOriginals::create(altered_, key, &originals, &error)) return refuse(error.c_str());
+    if (!added_key.clustering && !KeyOriginals::create(altered_, key, &originals, &error)) return refuse(error.c_str());
     added_key.originals = std::move(originals);
     added_key.key = key;
     added_key.unique = enforced_by_engine(server_key);
@@ -147,14 +155,15 @@ class Preparation {
     context_.needs_virtual_columns |= is_on_virtual_column(server_key);
     context_.indexes.push_back({true, added_key.index, definition});
     added_.push_back({definition, added_key.unique, false});
-    building_->keys.push_back({added_key.codec, added_key.originals, added_key.unique, added_key.nullable,
-                               added_key.unique && is_new, virtual_columns_of(altered_, key)});
+    building_->keys.push_back({added_key.codec, added_key.originals, added_key.clustering, added_key.unique,
+                               added_key.nullable, added_key.unique && is_new, virtual_columns_of(altered_, key)});
     context_.added.push_back(std::move(added_key));
     return false;
   }
 
   AlterContext &context_;
   const TABLE *const altered_;
+  TableMetadata metadata_;
   std::vector<teak_added_index> added_;
   bool new_primary_ = false;
   std::unique_ptr<Share::Building> building_ = std::make_unique<Share::Building>();

@@ -15,6 +15,8 @@
 #include "alter/altered_keys.h"
 #include "alter/altered_rows.h"
 #include "alter/record_copier.h"
+#include "format/field_types.h"
+#include "format/row_plan.h"
 #include "table/definition.h"
 
 namespace teak {
@@ -121,14 +123,39 @@ bool has_same_record(const TABLE &table, const TABLE &altered, const Alter_inpla
   return true;
 }
 
+/* Whether nothing depends on the values of a column: it is in no key and no partitioning function, and the table has no
+   virtual columns and no CHECK constraints. Then the values that rows are read with may change without a check of the
+   rows. */
+bool is_independent(const Field &field) {
+  return !in_a_key(field) && !(field.flags & FIELD_IN_PART_FUNC_FLAG) && field.table->vfield == nullptr &&
+         field.table->check_constraints == nullptr;
+}
+
 /* Whether a column can get another character set or collation without rewriting the rows: its bytes do not change, and
-   nothing depends on the comparison of its values. That is, it is in no key and no partitioning function, and the table
-   has no virtual columns and no CHECK constraints. */
+   nothing depends on the comparison of its values. */
 bool may_be_read_in(const Field &field, const Column_definition &wanted) {
   return wanted.type_handler() == field.type_handler() &&
-         Charset(field.charset()).encoding_allows_reinterpret_as(wanted.charset) && !in_a_key(field) &&
-         !(field.flags & FIELD_IN_PART_FUNC_FLAG) && field.table->vfield == nullptr &&
-         field.table->check_constraints == nullptr;
+         Charset(field.charset()).encoding_allows_reinterpret_as(wanted.charset) && is_independent(field);
+}
+
+/* Whether stored values can be read as values of a wider type, see RowPlan::Extension. */
+bool may_be_widened(const Field &field, const Column_definition &wanted) {
+  if (wanted.charset != field.charset() || !is_independent(field)) return false;
+  const enum_field_types from = field.real_type(), to = wanted.real_field_type();
+  const bool same_sign = (wanted.flags & UNSIGNED_FLAG) == (field.flags & UNSIGNED_FLAG);
+  if (from == to && wanted.length > field.field_length) {
+    if (has_fraction_behind(from)) return from != MYSQL_TYPE_TIME2 || field.decimals() == 0;
+    if (from == MYSQL_TYPE_NEWDECIMAL) return wanted.decimals == field.decimals() && same_sign;
+  }
+  if (wanted.pack_length <= field.pack_length()) return false;
+  if (is_integer(from) && is_integer(to)) return same_sign;
+  if (field.flags & BLOB_FLAG)
+    return from == MYSQL_TYPE_BLOB && (wanted.flags & BLOB_FLAG) != 0 && to != MYSQL_TYPE_GEOMETRY;
+  if (!is_char(&field) || wanted.type_handler() != field.type_handler()) return false;
+  // CHAR is stored at full width or without padding.
+  const bool was_fixed = field.pack_length() <= RowPlan::CHAR_FIXED_BYTES_MAX;
+  if (was_fixed != (wanted.pack_length <= RowPlan::CHAR_FIXED_BYTES_MAX)) return false;
+  return !was_fixed || field.charset()->mbminlen == 1;
 }
 
 }  // namespace
@@ -193,6 +220,9 @@ const char *AlterSupport::copy_reason_of_keys() {
     }
     if (!rebuilds() && !has_same_entries(table_->key_info[old_number], key))
       rebuild_reason_ = "a changed column requires a rebuild of its key";
+    // The server does not notice a changed option of a key of a partitioned table.
+    if (!rebuilds() && is_clustering(altered_->s, i) != open_.share()->key(old_number).clustering)
+      rebuild_reason_ = "the option CLUSTERING of a key changes";
     if (!rebuilds() && (operations_ & ALTER_VIRTUAL_GCOL_EXPR) && is_on_virtual_column(key))
       rebuild_reason_ = "a key contains a generated column that changes";
   }
@@ -259,6 +289,7 @@ enum_alter_inplace_result AlterSupport::result_of_keys() {
 bool is_storage_compatible(const Field &field, const Column_definition &wanted) {
   if (field.type_handler()->type_handler_for_implicit_upgrade() != field.type_handler()) return false;
   if (!wanted.compression_method() != !field.compression_method() || field.compression_method()) return false;
+  if (may_be_widened(field, wanted)) return true;
   const bool other_charset = wanted.charset != field.charset();
   if (other_charset && !may_be_read_in(field, wanted)) return false;
   if (field.flags & BLOB_FLAG) return other_charset && wanted.pack_length == field.pack_length();

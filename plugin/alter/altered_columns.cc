@@ -8,6 +8,8 @@
 
 #include "alter/altered_columns.h"
 
+#include "format/field_types.h"
+
 namespace teak {
 
 namespace {
@@ -55,7 +57,10 @@ const char *old_columns_of(const TABLE *altered, const Alter_inplace_info *alter
     if (definition->field == nullptr || column >= altered->s->fields) continue;
     const Field *old_field = definition->field, *new_field = altered->field[column];
     if (!old_field->stored_in_db() && !new_field->stored_in_db()) continue;
-    if (old_field->stored_in_db() != new_field->stored_in_db() || old_field->real_type() != new_field->real_type() ||
+    const bool same_type = old_field->real_type() == new_field->real_type() ||
+                           (is_integer(old_field->real_type()) && is_integer(new_field->real_type()) &&
+                            (old_field->flags & UNSIGNED_FLAG) == (new_field->flags & UNSIGNED_FLAG));
+    if (old_field->stored_in_db() != new_field->stored_in_db() || !same_type ||
         !Charset(old_field->charset()).encoding_allows_reinterpret_as(new_field->charset()))
       return STORED_FORM_CHANGES;
     (*old_columns)[column] = old_field->field_index;

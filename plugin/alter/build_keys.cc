@@ -44,7 +44,7 @@ class KeyBuilder {
     teak_row row;
     teak_status status;
     for (status = reader_.next(&row); status == TEAK_OK && !context_.found_duplicate; status = reader_.next(&row)) {
-      if (decode(row) || context_.add_entries(altered_, row.key)) return true;
+      if (decode(row) || context_.add_entries(altered_, row.key, {})) return true;
       if (context_.report_rows_read(++rows_read, rows_estimated)) return true;
     }
     return status == TEAK_NOT_FOUND || status == TEAK_OK ? false : fail(status);
@@ -62,9 +62,10 @@ class KeyBuilder {
   /* Reads one of the rows with the duplicate key, because the message shows the columns of the key. The value of the
      row's entry contains its primary key. */
   bool report_duplicate(const teak_duplicate &duplicate) {
-    const uint key = context_.added[duplicate.index].key;
+    const AlterContext::AddedKey &added = context_.added[duplicate.index];
+    const uint key = added.key;
     teak_slice primary;
-    if (!open_.share()->primary_of_value(duplicate.value, &primary))
+    if (!open_.share()->primary_of_value(added.clustering, duplicate.value, &primary))
       return open_.raise_error(open_.corrupt("an entry of a key is malformed"));
     teak_row row;
     const teak_status status = reader_.get(primary, &row);

@@ -101,7 +101,7 @@ class TableRebuild {
       context_.found_duplicate |= status == TEAK_DUPLICATE_KEY;
       if (context_.found_duplicate) return false;
       if (status != TEAK_OK) return fail(status);
-      if (context_.add_entries(altered_, slice(primary))) return true;
+      if (context_.add_entries(altered_, slice(primary), slice(row))) return true;
     }
   }
 

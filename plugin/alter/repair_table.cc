@@ -128,7 +128,7 @@ class TableRepair {
     if (row_.failed()) return open_.raise_error(open_.out_of_memory());
     const teak_status status = teak_alteration_add_entry(context_->alteration, 0, key, slice(row_));
     if (status != TEAK_OK) return open_.raise_error(open_.failure(status));
-    return context_->add_entries(table, key);
+    return context_->add_entries(table, key, slice(row_));
   }
 
   /* Adds to `excluded_` the rows whose entries were left out of a unique key. Returns whether there are any. */
@@ -137,7 +137,9 @@ class TableRepair {
     size_t number = 0;
     for (; teak_alteration_get_duplicate(context.alteration, number, &duplicate) == TEAK_OK; number++) {
       teak_slice primary;
-      if (open_.share()->primary_of_value(duplicate.value, &primary)) excluded_.insert(text_of(primary));
+      // Index 0 of the added indexes contains the rows.
+      const bool clustering = duplicate.index != 0 && context.added[duplicate.index - 1].clustering;
+      if (open_.share()->primary_of_value(clustering, duplicate.value, &primary)) excluded_.insert(text_of(primary));
     }
     return number != 0;
   }

@@ -26,6 +26,25 @@ inline bool is_varchar(const Field *field) {
   return field->real_type() == MYSQL_TYPE_VARCHAR || field->real_type() == MYSQL_TYPE_VARCHAR_COMPRESSED;
 }
 
+/* An integer that is stored little-endian, as the server writes it to the record. */
+inline bool is_integer(enum_field_types real_type) {
+  switch (real_type) {
+    case MYSQL_TYPE_TINY:
+    case MYSQL_TYPE_SHORT:
+    case MYSQL_TYPE_INT24:
+    case MYSQL_TYPE_LONG:
+    case MYSQL_TYPE_LONGLONG:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/* A time that is stored in the bytes of its whole seconds, then those of its fraction. */
+inline bool has_fraction_behind(enum_field_types real_type) {
+  return real_type == MYSQL_TYPE_DATETIME2 || real_type == MYSQL_TYPE_TIMESTAMP2 || real_type == MYSQL_TYPE_TIME2;
+}
+
 /* A type from a plugin with values of fixed width that compare by memcmp in the record. */
 inline bool is_fixed_binary(const Field *field) {
   const LEX_CSTRING name = field->type_handler()->name().lex_cstring();

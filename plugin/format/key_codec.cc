@@ -14,6 +14,7 @@
 
 #include "table.h"
 
+#include "format/column_kind.h"
 #include "format/key_part.h"
 
 namespace teak {
@@ -187,6 +188,11 @@ bool KeyCodec::has_fixed_length() const {
   for (const KeyPart &part : parts_)
     if (part.is_string() || part.nullable) return false;
   return true;
+}
+
+void KeyCodec::append_columns(std::vector<teak_column> *columns) const {
+  if (hidden_) columns->push_back(big_endian_column(HIDDEN_ROW_ID_BYTES));
+  for (const KeyPart &part : parts_) columns->push_back(big_endian_column(part.width));
 }
 
 bool KeyCodec::all_decodable() const {

@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "base/core.h"
 #include "format/buffer.h"
 
 struct TABLE;
@@ -115,6 +116,9 @@ class KeyCodec {
 
   /* Whether all encoded keys have the maximum length. */
   bool has_fixed_length() const;
+  /* Appends the columns of the encoded keys, without those of the primary key in a secondary entry. Only if they have a fixed
+     length. */
+  void append_columns(std::vector<teak_column> *columns) const;
   /* In a secondary index: whether append_primary() also appends the length of the primary key. */
   bool primary_varies() const { return primary_varies_; }
 

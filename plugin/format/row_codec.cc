@@ -37,12 +37,36 @@ std::unique_ptr<RowCodec> RowCodec::create(const TABLE *table, std::shared_ptr<c
   return nullptr;
 }
 
+std::vector<uint64_t> RowCodec::columns_for(const MY_BITMAP *read_set) const {
+  constexpr size_t BITS = 64;
+  const std::vector<RowPlan::Stored> &stored = plan_->stored_columns;
+  std::vector<uint64_t> needed(stored.size() / BITS + 1);
+  needed[0] = 1;  // header and NULL area
+  bool needs_all = true;
+  for (size_t i = 0; i < stored.size(); i++) {
+    // CHECKSUM TABLE reads stored generated columns without requesting them.
+    if (stored[i].generated || bitmap_is_set(read_set, stored[i].column))
+      needed[(i + 1) / BITS] |= uint64_t{1} << ((i + 1) % BITS);
+    else
+      needs_all = false;
+  }
+  if (needs_all) needed.clear();
+  return needed;
+}
+
+teak_slice RowCodec::beginning() const { return {plan_->header, plan_->header_bytes}; }
+
 uint32_t RowCodec::schema_version() const { return plan_->schema_version; }
 const ColumnLayout &RowCodec::layout() const { return plan_->layout; }
 
 uint32_t RowCodec::fixed_bytes() const {
   return static_cast<uint32_t>(plan_->header_bytes + plan_->null_mask.size() + plan_->run_bytes);
 }
+
+const std::vector<teak_column> &RowCodec::fixed_columns() const { return plan_->fixed_columns; }
+
+const std::vector<teak_optional_column> &RowCodec::optional_columns() const { return plan_->optional_columns; }
+const std::vector<uint32_t> &RowCodec::variable_columns() const { return plan_->variable_columns; }
 
 bool RowCodec::same_form(const RowCodec &other, const std::vector<uint32_t> &old_columns) const {
   const RowPlan &mine = *plan_, &theirs = *other.plan_;

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "base/core.h"
 #include "format/buffer.h"
 #include "format/key_codec.h"
 #include "format/row_history.h"
@@ -57,6 +58,11 @@ class RowCodec {
   bool decode(const uint8_t *value, size_t length, const uint8_t *key, size_t key_length, uchar *record,
               const MY_BITMAP *read_set, BlobArena *blobs) const;
 
+  /* The columns that a reader of this set needs, as teak_cursor_set_columns() numbers them. Empty if it needs all. */
+  std::vector<uint64_t> columns_for(const MY_BITMAP *read_set) const;
+  /* How values of this schema version begin. */
+  teak_slice beginning() const;
+
   uint32_t schema_version() const;
   const ColumnLayout &layout() const;
 
@@ -73,6 +79,11 @@ class RowCodec {
   /* Number of leading bytes that have the same layout in every value of this schema version: header, NULL area and NOT
      NULL columns of fixed width. */
   uint32_t fixed_bytes() const;
+  /* What these bytes consist of. */
+  const std::vector<teak_column> &fixed_columns() const;
+  /* The columns of the other bytes: of fixed width and nullable, and of variable width with the number of their NULL bit. */
+  const std::vector<teak_optional_column> &optional_columns() const;
+  const std::vector<uint32_t> &variable_columns() const;
 
  private:
   explicit RowCodec(std::unique_ptr<RowPlan> plan);

@@ -49,8 +49,7 @@ bool EarlierRows::add(const RowHistory::Version &version, std::string *error) {
       if (column.place == NONE) return refuse(stored.column, "is not in the rows");
       if (found[column.place]) return refuse(stored.column, "appears twice");
       found[column.place] = true;
-      if (plan_.layout.columns[column.place].width != stored.width)
-        return refuse(stored.column, "had a different width");
+      if (!plan_.places[column.place].takes_width(stored.width)) return refuse(stored.column, "had a different width");
       if (column.null_bit != 0 && plan_.places[column.place].null_bit == 0)
         return refuse(stored.column, "was nullable, but is NOT NULL now");
     }
@@ -88,11 +87,14 @@ void EarlierRows::set_null(const RowPlan::Place &place, uchar *record) const {
     memset(record + place.offset, 0, place.width);
 }
 
-/* Stores the bytes in a column. They must have the column's width, or the column must be variable. */
+/* Stores the bytes in a column, which must take their width. */
 bool EarlierRows::set(const RowPlan::Place &place, const uint8_t *bytes, size_t length, uchar *record,
                       const MY_BITMAP *read_set, BlobArena *blobs) const {
   if (place.width != ColumnLayout::VARIABLE) {
-    copy_fixed(record + place.offset, bytes, place.width);
+    if (length == place.width)
+      copy_fixed(record + place.offset, bytes, place.width);
+    else
+      place.extend(bytes, static_cast<uint32_t>(length), record + place.offset);
     return true;
   }
   const RowPlan::Variable &column = plan_.variables[place.variable];

@@ -29,11 +29,25 @@ RowHistory::Fill fill_of(const RowPlan &plan, size_t number, const uchar *record
   return fill;
 }
 
-/* Whether bytes that are stored for the old column are valid for the new one. */
-bool same_bytes(const RowPlan &plan, size_t number, const RowPlan &old_plan, size_t old_number) {
+/* Gives the values of a widened column in earlier rows its width. */
+void extend_fills(const RowPlan &plan, size_t number, RowHistory *history) {
+  const RowPlan::Place &place = plan.places[number];
+  if (place.width == ColumnLayout::VARIABLE) return;
+  for (RowHistory::Fill &fill : history->fills) {
+    const auto stored = static_cast<uint32_t>(fill.bytes.size());
+    if (fill.column != plan.layout.columns[number].column || fill.null || stored == place.width) continue;
+    std::vector<uint8_t> bytes(place.width);
+    place.extend(fill.bytes.data(), stored, bytes.data());
+    fill.bytes = std::move(bytes);
+  }
+}
+
+/* Whether bytes that are stored for the old column are valid for the new one, or can be extended. */
+bool takes_bytes(const RowPlan &plan, size_t number, const RowPlan &old_plan, size_t old_number) {
   const ColumnLayout::Column &column = plan.layout.columns[number], &old_column = old_plan.layout.columns[old_number];
+  if (column.width != ColumnLayout::VARIABLE)
+    return old_column.width != ColumnLayout::VARIABLE && plan.places[number].takes_width(old_column.width);
   if (column.width != old_column.width) return false;
-  if (column.width != ColumnLayout::VARIABLE) return true;
   return plan.variables[plan.places[number].variable].takes(old_plan.variables[old_plan.places[old_number].variable]);
 }
 
@@ -79,10 +93,11 @@ const char *inherit_history(const RowPlan &plan, const RowPlan &old_plan, const 
     size_t old_number = 0;
     while (old_number < old_plan.layout.columns.size() && old_plan.layout.columns[old_number].column != old_column)
       old_number++;
-    if (old_number == old_plan.layout.columns.size() || !same_bytes(plan, i, old_plan, old_number))
+    if (old_number == old_plan.layout.columns.size() || !takes_bytes(plan, i, old_plan, old_number))
       return "the storage format of a column changes";
     if (plan.places[i].null_bit == 0 && old_plan.places[old_number].null_bit != 0)
       return "existing rows must be checked for NULL";
+    extend_fills(plan, i, history);
   }
   std::sort(history->fills.begin(), history->fills.end(),
             [](const RowHistory::Fill &a, const RowHistory::Fill &b) { return a.column < b.column; });

@@ -16,6 +16,7 @@
 #include "table.h"
 
 #include "format/bytes.h"
+#include "format/column_kind.h"
 #include "format/field_types.h"
 
 namespace teak {
@@ -34,8 +35,48 @@ struct Column {
     return null_offset * 8 + static_cast<uint32_t>(__builtin_ctz(null_bit));
   }
   ColumnLayout::Column layout() const { return {field->field_index, width, layout_null_bit()}; }
-  RowPlan::Place place() const { return {offset, width, null_offset, 0, null_bit}; }
+  /* The number of the NULL bit in a value that begins with a header of so many bytes. */
+  uint32_t value_null_bit(size_t header_bytes) const {
+    if (null_bit == 0) return TEAK_NEVER_ABSENT;
+    return static_cast<uint32_t>(header_bytes * 8) + layout_null_bit();
+  }
+  RowPlan::Place place() const;
+  RowPlan::Stored stored() const { return {field->field_index, field->vcol_info != nullptr}; }
 };
+
+/* The bytes of a time without a fraction. */
+uint32_t whole_seconds_bytes(enum_field_types real_type) {
+  switch (real_type) {
+    case MYSQL_TYPE_DATETIME2:
+      return 5;
+    case MYSQL_TYPE_TIMESTAMP2:
+      return 4;
+    default:
+      return 3;
+  }
+}
+
+RowPlan::Place Column::place() const {
+  RowPlan::Place place = {offset, width, null_offset, 0, null_bit};
+  const enum_field_types type = field->real_type();
+  if (width == ColumnLayout::VARIABLE) return place;
+  place.extended_from = 1;
+  if (is_integer(type)) {
+    const bool is_unsigned = (field->flags & UNSIGNED_FLAG) != 0;
+    place.extension = is_unsigned ? RowPlan::Extension::Unsigned : RowPlan::Extension::Signed;
+  } else if (has_fraction_behind(type)) {
+    place.extension = RowPlan::Extension::Fraction;
+    place.extended_from = whole_seconds_bytes(type);
+    // The fraction of a negative TIME is stored in another way.
+    if (type == MYSQL_TYPE_TIME2) place.extended_to = place.extended_from;
+  } else if (type == MYSQL_TYPE_NEWDECIMAL) {
+    place.extension = RowPlan::Extension::Decimal;
+  } else if (is_char(field) && field->charset()->mbminlen == 1) {
+    place.extension = RowPlan::Extension::Padding;
+    place.padding = field->charset() == &my_charset_bin ? 0 : ' ';
+  }
+  return place;
+}
 
 uint32_t width_of(const Field *field) {
   if ((field->flags & BLOB_FLAG) || is_varchar(field)) return ColumnLayout::VARIABLE;
@@ -80,11 +121,39 @@ void claim_null_bits(const Column &column, const uchar *record, std::vector<uint
   if (bits >> 8 != 0) (*mask)[at + 1] = static_cast<uint8_t>((*mask)[at + 1] | bits >> 8);
 }
 
+/* Extends the fraction of a time by decimal digits. */
+void extend_fraction(const uint8_t *bytes, uint32_t stored, uint32_t whole, uint8_t *to, uint32_t width) {
+  uint64_t fraction = 0;
+  for (uint32_t i = whole; i < stored; i++) fraction = fraction << 8 | bytes[i];
+  for (uint32_t i = stored; i < width; i++) fraction *= 100;
+  memcpy(to, bytes, whole);
+  for (uint32_t i = width; i > whole; i--, fraction >>= 8) to[i - 1] = static_cast<uint8_t>(fraction);
+}
+
+/* Puts zeros in front of a packed decimal number. The highest bit is the inverted sign; all bits of a negative number are
+   inverted. */
+void extend_decimal(const uint8_t *bytes, uint32_t stored, uint8_t *to, uint32_t width) {
+  constexpr uint8_t SIGN = 0x80;
+  const uint32_t added = width - stored;
+  memset(to, (bytes[0] & SIGN) != 0 ? 0 : 0xff, added);
+  memcpy(to + added, bytes, stored);
+  to[added] ^= SIGN;
+  to[0] ^= SIGN;
+}
+
 void put_header(RowPlan *plan) {
   plan->header_bytes = static_cast<size_t>(put_varint(plan->header, plan->schema_version) - plan->header);
 }
 
 }  // namespace
+
+void RowPlan::Place::extend(const uint8_t *bytes, uint32_t stored, uint8_t *to) const {
+  if (extension == Extension::Fraction) return extend_fraction(bytes, stored, extended_from, to, width);
+  if (extension == Extension::Decimal) return extend_decimal(bytes, stored, to, width);
+  memcpy(to, bytes, stored);
+  const bool is_negative = extension == Extension::Signed && (bytes[stored - 1] & 0x80) != 0;
+  memset(to + stored, is_negative ? 0xff : padding, width - stored);
+}
 
 std::unique_ptr<RowPlan> RowPlan::create(const TABLE *table, std::shared_ptr<const KeyCodec> primary,
                                          uint32_t schema_version, std::string *error) {
@@ -122,6 +191,7 @@ std::unique_ptr<RowPlan> RowPlan::create(const TABLE *table, std::shared_ptr<con
                    [](const Column &a, const Column &b) { return a.offset < b.offset; });
   plan->fixed_bytes_max = plan->header_bytes + plan->null_mask.size();
   plan->layout.null_area_bytes = static_cast<uint32_t>(plan->null_mask.size());
+  plan->fixed_columns.push_back({TEAK_COLUMN_BYTES, static_cast<uint32_t>(plan->fixed_bytes_max), 0, 0});
   for (const Column &column : columns) {
     if (column.width == ColumnLayout::VARIABLE || column.null_bit != 0) continue;
     plan->layout.columns.push_back(column.layout());
@@ -131,6 +201,8 @@ std::unique_ptr<RowPlan> RowPlan::create(const TABLE *table, std::shared_ptr<con
       plan->runs.back().length += column.width;
     else
       plan->runs.push_back({column.offset, column.width});
+    plan->fixed_columns.push_back(column_in_record(column.field, column.width));
+    plan->stored_columns.push_back(column.stored());
     plan->run_bytes += column.width;
   }
   plan->fixed_bytes_max += plan->run_bytes;
@@ -140,6 +212,10 @@ std::unique_ptr<RowPlan> RowPlan::create(const TABLE *table, std::shared_ptr<con
     plan->places.push_back(column.place());
     plan->nullables.push_back({column.offset, column.width, column.null_offset, column.null_bit});
     plan->fixed_bytes_max += column.width;
+    if (column.width == 0) continue;
+    plan->optional_columns.push_back(
+        {column_in_record(column.field, column.width), column.value_null_bit(plan->header_bytes)});
+    plan->stored_columns.push_back(column.stored());
   }
   for (const Column &column : columns) {
     if (column.width != ColumnLayout::VARIABLE) continue;
@@ -147,6 +223,8 @@ std::unique_ptr<RowPlan> RowPlan::create(const TABLE *table, std::shared_ptr<con
     plan->places.push_back(column.place());
     plan->places.back().variable = static_cast<uint32_t>(plan->variables.size());
     plan->variables.push_back(variable(column));
+    plan->variable_columns.push_back(column.value_null_bit(plan->header_bytes));
+    plan->stored_columns.push_back(column.stored());
   }
   return plan;
 }

@@ -17,6 +17,7 @@
 
 #include <m_ctype.h>
 
+#include "base/core.h"
 #include "format/bytes.h"
 #include "format/row_codec.h"
 
@@ -54,12 +55,33 @@ struct RowPlan {
       return kind == other.kind && pad == other.pad && bytes_max >= other.bytes_max;
     }
   };
+  /* How a value that was stored with fewer bytes, before the column was widened, is extended to the column's width. */
+  enum class Extension : uint8_t {
+    None,      // not possible
+    Unsigned,  // of a little-endian integer
+    Signed,    // of a little-endian integer in two's complement
+    Padding,   // with bytes behind it
+    Fraction,  // of a time: a big-endian number behind the seconds, of two decimal digits for each byte
+    Decimal,   // of a packed decimal number: with digits in front
+  };
   struct Place {  // of a column in the record
     uint32_t offset;
     uint32_t width;  // or ColumnLayout::VARIABLE
     uint32_t null_offset;
     uint32_t variable;  // index among the variable columns
     uint8_t null_bit;   // 0: NOT NULL
+    Extension extension = Extension::None;
+    uint8_t padding = 0;
+    uint32_t extended_from = 0;         // the minimum width that can be extended
+    uint32_t extended_to = UINT32_MAX;  // the maximum
+
+    /* Whether values of this width can be stored in the column. */
+    bool takes_width(uint32_t stored) const {
+      if (stored == width) return true;
+      return extension != Extension::None && stored >= extended_from && stored < width && stored <= extended_to;
+    }
+    /* Writes a value of such a width, with the column's width. */
+    void extend(const uint8_t *bytes, uint32_t stored, uint8_t *to) const;
   };
 
   std::shared_ptr<const KeyCodec> primary;  // nullptr when no column is decodable from the primary key
@@ -71,7 +93,15 @@ struct RowPlan {
   std::vector<Run> runs;
   std::vector<Nullable> nullables;
   std::vector<Variable> variables;
-  size_t run_bytes = 0;        // of all runs
+  size_t run_bytes = 0;                                // of all runs
+  std::vector<teak_column> fixed_columns;              // header and NULL area, then the columns of the runs
+  std::vector<teak_optional_column> optional_columns;  // the nullables
+  std::vector<uint32_t> variable_columns;              // the NULL bits of the variables, as teak.h numbers them
+  struct Stored {                                      // a column of these three lists, after header and NULL area
+    uint32_t column;
+    bool generated;
+  };
+  std::vector<Stored> stored_columns;
   size_t fixed_bytes_max = 0;  // header, NULL area, runs, nullables
   ColumnLayout layout;
   std::vector<Place> places;  // of the layout's columns

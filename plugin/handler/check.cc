@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "format/clustering_value.h"
 #include "handler/row_keys.h"
 #include "session/cursor.h"
 
@@ -104,7 +105,35 @@ class KeyCheck {
     return error == HA_ERR_CRASHED ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
   }
 
-  bool encode() { return keys_.encode(*open_.share(), open_.row_id(), open_.table()->record[0]); }
+  bool encode() {
+    const Share &share = *open_.share();
+    row_.clear();
+    if (share.has_clustering_key()) share.rows().encode(open_.table()->record[0], &row_);
+    return keys_.encode(share, open_.row_id(), open_.table()->record[0], slice(row_)) && !row_.failed();
+  }
+
+  /* The value of an entry, in a clustering key with the row in the current format: *value. Returns 0 or the server's
+     error. */
+  int current_value(uint32_t index, const teak_row &entry, teak_slice *value) {
+    const Share &share = *open_.share();
+    const uint key = share.key_of(index);
+    *value = entry.value;
+    if (!share.key(key).clustering || share.history().empty()) return 0;
+    Share::EntryRest rest;
+    record_.resize(open_.table_share()->reclength);
+    if (!share.rest_of_entry(key, entry, &rest) ||
+        !share.rows().decode(rest.row.data, rest.row.len, rest.primary.data, rest.primary.len, record_.data(), nullptr,
+                             nullptr))
+      return open_.corrupt("a row in a clustering key is malformed");
+    found_row_.clear();
+    found_value_.clear();
+    share.rows().encode(record_.data(), &found_row_);
+    const bool in_key = rest.row.len == entry.value.len;
+    append_clustering_value(slice(found_row_), {rest.primary.data, in_key ? 0 : rest.primary.len}, &found_value_);
+    if (found_row_.failed() || found_value_.failed()) return open_.out_of_memory();
+    *value = slice(found_value_);
+    return 0;
+  }
 
   int add_row() {
     if (!encode()) return open_.out_of_memory();
@@ -120,7 +149,11 @@ class KeyCheck {
       teak_row entry;
       const teak_status status = cursors_[index]->get(keys_.key(index), &entry);
       if (status != TEAK_OK && status != TEAK_NOT_FOUND) return open_.failure(status);
-      if (status == TEAK_OK && keys_.is_value(index, entry.value)) continue;
+      teak_slice value;
+      if (status == TEAK_OK) {
+        if (const int error = current_value(index, entry, &value)) return error;
+        if (keys_.is_value(index, value)) continue;
+      }
       const std::string sentence = "row " + std::to_string(rows_) + " is not in key " + key_name(index);
       report(thd_, sentence.c_str());
       *complete = false;
@@ -131,8 +164,14 @@ class KeyCheck {
   int scan_entries(uint32_t index, EntrySet *found) {
     teak_row entry;
     teak_status status = cursors_[index]->first(&entry);
-    for (; status == TEAK_OK && !is_killed(thd_); status = cursors_[index]->next(&entry))
-      found->add(entry.key, entry.value);
+    for (; status == TEAK_OK && !is_killed(thd_); status = cursors_[index]->next(&entry)) {
+      teak_slice value;
+      if (current_value(index, entry, &value) != 0) {
+        report(thd_, open_.error_text().c_str());
+        return HA_ADMIN_CORRUPT;
+      }
+      found->add(entry.key, value);
+    }
     counted_ = found->count();
     return status == TEAK_NOT_FOUND ? HA_ADMIN_OK : HA_ADMIN_FAILED;
   }
@@ -155,6 +194,8 @@ class KeyCheck {
   std::vector<std::unique_ptr<Cursor>> cursors_;  // by index; nullptr for the index of the rows
   std::vector<EntrySet> expected_;                // by index: the entries of the rows
   RowKeys keys_;
+  ByteBuffer row_, found_row_, found_value_;
+  std::vector<uchar> record_;
   uint64_t rows_ = 0, counted_ = 0;  // counted_: the entries of the key that was scanned last
 };
 

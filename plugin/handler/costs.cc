@@ -13,6 +13,7 @@
 #include <new>
 
 #include "handler/cost_constants.h"
+#include "table/definition.h"
 
 namespace teak {
 
@@ -82,23 +83,30 @@ double Costs::lookup() { return LOOKUP; }
 const key_map *Costs::keys_to_scan() {
   if (rows().missing == 0) return &key_map_full;
   clustered_.clear_all();
-  if (open_.table_share()->primary_key != MAX_KEY) clustered_.set_bit(open_.table_share()->primary_key);
+  for (uint key = 0; key < open_.table_share()->keys; key++)
+    if (has_rows(key)) clustered_.set_bit(key);
   return &clustered_;
+}
+
+/* Whether the entries of a key contain the rows. */
+bool Costs::has_rows(uint key) const {
+  const TABLE_SHARE *share = open_.table_share();
+  return key == share->primary_key || is_clustering(share, key);
 }
 
 double Costs::read(uint key, uint ranges, ha_rows rows) {
   const double lookups = rows2double(rows);
-  const Index &primary = this->rows();
-  if (key != open_.table_share()->primary_key) {
+  if (!has_rows(key)) {
     if (ranges != 0) return (ranges + lookups) * LOOKUP;
     // Rows of a range.
-    return lookups * LOOKUP + misses(primary, lookups);
+    return lookups * LOOKUP + misses(this->rows(), lookups);
   }
-  const double part = primary.entries == 0 ? 1.0 : std::min(1.0, lookups / primary.entries);
+  const Index &index = of_key(key);
+  const double part = index.entries == 0 ? 1.0 : std::min(1.0, lookups / index.entries);
   const double read =
-      part * (pages(primary.bytes) + units(primary.uncached * primary.bytes / 1024 * cost::SCAN_MISS_NS_PER_KIB));
+      part * (pages(index.bytes) + units(index.uncached * index.bytes / 1024 * cost::SCAN_MISS_NS_PER_KIB));
   // A single range may be one of many, in a join.
-  const double first = ranges <= 1 ? 0 : misses(primary, ranges);
+  const double first = ranges <= 1 ? 0 : misses(index, ranges);
   return ranges * LOOKUP + read + first;
 }
 

@@ -64,7 +64,8 @@ class Costs {
   OpenTable &open_;
   uint64_t statement_ = 1;
   std::vector<Index> indexes_;
-  key_map clustered_;  // the primary key
+  bool has_rows(uint key) const;
+  key_map clustered_;  // the primary key and the clustering keys
 };
 
 }  // namespace teak

@@ -64,10 +64,10 @@ std::unique_ptr<RowCodec> create_codec(const TABLE *form, std::string *error) {
 }
 
 /* The table's indexes in the engine: the rows first, then the secondary keys in the server's order. */
-std::vector<teak_index_definition> index_definitions(const TABLE *form, const RowCodec &rows) {
-  std::vector<teak_index_definition> indexes = {row_index_definition(form, rows)};
+std::vector<teak_index_definition> index_definitions(const TABLE *form, const RowCodec &rows, ColumnLists *lists) {
+  std::vector<teak_index_definition> indexes = {row_index_definition(form, rows, lists)};
   for (uint key = 0; key < form->s->keys; key++)
-    if (key != form->s->primary_key) indexes.push_back(key_index_definition(form, key));
+    if (key != form->s->primary_key) indexes.push_back(key_index_definition(form, key, rows, lists));
   return indexes;
 }
 
@@ -111,10 +111,14 @@ int create_table(OpenTable &open, const TABLE *form, const HA_CREATE_INFO *info)
   }
   if (form->s->option_struct == nullptr) return HA_ERR_INTERNAL_ERROR;  // the server allocates it for every table
 
-  const std::vector<teak_index_definition> indexes = index_definitions(form, *rows);
+  note_compressions(thd, form->s);
+  ColumnLists columns;
+  const std::vector<teak_index_definition> indexes = index_definitions(form, *rows, &columns);
   const EngineTableName name(open.name().c_str());
   TableMetadata metadata;
   metadata.set_version(form->s->tabledef_version);
+  for (uint key = 0; key < form->s->keys; key++)
+    if (is_clustering(form->s, key)) metadata.set_clustering(key);
   if (!name.is_temporary() && !is_partition(open.name().c_str()))
     if (int failed = write_frm(open, form, &metadata.frm)) return failed;
   const std::vector<uint8_t> bytes = metadata.encode();

@@ -30,6 +30,7 @@
 #include "session/query_cache.h"
 #include "statistics/statistics_store.h"
 #include "table/ddl_recovery.h"
+#include "table/definition.h"
 #include "table/discovery.h"
 #include "table/drop_table.h"
 
@@ -58,6 +59,7 @@ ulonglong ha_teak::table_flags() const {
          | HA_CAN_TABLES_WITHOUT_ROLLBACK        // sequences
          | HA_BINLOG_ROW_CAPABLE | logged_as_text
          | HA_CAN_SKIP_LOCKED
+         | HA_HAS_RECORDS                        // COUNT(*) calls records()
          | HA_CAN_DIRECT_UPDATE_AND_DELETE       // of DELETE without a condition
          // Not HA_CONCURRENT_OPTIMIZE: OPTIMIZE would begin with a lock that cannot be made exclusive without deadlocks.
          | HA_CAN_ONLINE_BACKUPS | HA_ONLINE_ANALYZE
@@ -99,6 +101,7 @@ ulong ha_teak::index_flags(uint key, uint part, bool all_parts) const {
                       HA_DO_RANGE_FILTER_PUSHDOWN;
   const Share *share = open_.share();
   // The server also calls this while it reads a definition, before the primary key is known.
+  // Clustering keys do not have HA_CLUSTERED_INDEX: index merge would take them for scans in the order of the rows.
   if (share != nullptr && key == share->primary_key()) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
   return entry_covers(share, table_share, key, part, all_parts) ? flags | HA_KEYREAD_ONLY : flags;
 }
@@ -453,13 +456,15 @@ int ha_teak::reset_auto_increment(ulonglong value) {
 
 /* ---- reads ---- */
 
-int ha_teak::rnd_init(bool scan) {
+int ha_teak::rnd_init(bool scan) try {
   if (open_.without_rollback() && open_.session() != nullptr)
     if (int error = open_.session()->use()) return error;
   locks_.settle();
-  if (scan) scan_.begin(MAX_KEY);
   fetcher_.begin_reads();
+  if (scan) scan_.begin(MAX_KEY);
   return 0;
+} catch (const std::bad_alloc &) {
+  return open_.out_of_memory();
 }
 
 int ha_teak::rnd_end() {
@@ -470,8 +475,8 @@ int ha_teak::rnd_end() {
 int ha_teak::index_init(uint key, bool) {
   active_index = key;
   locks_.settle();
-  scan_.begin(key);
   fetcher_.begin_reads();
+  scan_.begin(key);
   return 0;
 }
 
@@ -504,7 +509,7 @@ int ha_teak::prepare_range_scan(const key_range *start, const key_range *end) {
    from every key. */
 Item *ha_teak::idx_cond_push(uint key, Item *condition) {
   const Share::Key &definition = open_.share()->key(key);
-  if (definition.has_virtual_column) return condition;
+  if (definition.has_virtual_column || definition.clustering) return condition;
   List<Item_field> columns;
   condition->walk(&Item::collect_item_field_processor, false, &columns);
   List_iterator_fast<Item_field> each(columns);

@@ -155,9 +155,12 @@ class ha_teak final : public handler {
     return statistics_.rows_in_range(key, min, max);
   }
   ha_rows estimate_rows_upper_bound() override;
+  ha_rows records() override;
   double scan_time() override { return costs_.scan(); }
   double read_time(uint index, uint ranges, ha_rows rows) override { return costs_.read(index, ranges, rows); }
   double keyread_time(uint index, uint ranges, ha_rows rows) override {
+    // The server passes what records() returned.
+    if (rows == HA_POS_ERROR) rows = stats.records;
     return handler::keyread_time(index, ranges, rows) + costs_.entries_not_in_memory(index, rows);
   }
   double avg_io_cost() override { return Costs::lookup(); }
@@ -173,7 +176,7 @@ class ha_teak final : public handler {
   void hide_lossy_keys();
   bool open_examined();
   void publish_empty_table();
-  uint multi_range_mode() const;
+  uint multi_range_mode(uint key) const;
   bool set_altered_auto_increment(const Alter_inplace_info &alter);
 
   OpenTable open_{*this};

@@ -8,12 +8,17 @@
 
 #include "handler/ha_teak.h"
 
+#include "table/definition.h"
+
 namespace teak {
 
 /* ha_partition passes the same buffer to all partitions if the last key for which it requested a buffer size needs
    none, even if the multi-range read uses another key. The partitions would overwrite each other's positions, and rows
-   would be missing. So partitions read one range at a time. */
-uint ha_teak::multi_range_mode() const { return table->part_info != nullptr ? HA_MRR_USE_DEFAULT_IMPL : 0; }
+   would be missing. So partitions read one range at a time. Rows in a clustering key are not read by their positions. */
+uint ha_teak::multi_range_mode(uint key) const {
+  const bool has_rows = is_clustering(table->s, key);
+  return table->part_info != nullptr || has_rows ? HA_MRR_USE_DEFAULT_IMPL : 0;
+}
 
 int ha_teak::multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint count, uint mode,
                                    HANDLER_BUFFER *buffer) {
@@ -36,7 +41,7 @@ ha_rows ha_teak::multi_range_read_info_const(uint key, RANGE_SEQ_IF *ranges, voi
   locks_.settle();
   // A locking read must lock rows in index order, so this disables the multi-range read that sorts by rowid.
   if (locks_.locking()) *mode |= HA_MRR_USE_DEFAULT_IMPL;
-  *mode |= multi_range_mode();
+  *mode |= multi_range_mode(key);
   const ha_rows rows = multi_range_.dsmrr_info_const(key, ranges, parameter, count, buffer_bytes, mode, cost);
   // The server took the cost of a row for the cost of a block of entries, which keyread_time() contains.
   cost->idx_avg_io_cost = 1.0;
@@ -46,7 +51,7 @@ ha_rows ha_teak::multi_range_read_info_const(uint key, RANGE_SEQ_IF *ranges, voi
 ha_rows ha_teak::multi_range_read_info(uint key, uint ranges, uint keys, uint key_parts, uint *buffer_bytes, uint *mode,
                                        Cost_estimate *cost) {
   multi_range_.init(this, table);
-  *mode |= multi_range_mode();
+  *mode |= multi_range_mode(key);
   return multi_range_.dsmrr_info(key, ranges, keys, key_parts, buffer_bytes, mode, cost);
 }
 

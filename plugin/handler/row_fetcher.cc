@@ -51,11 +51,12 @@ void RowFetcher::reset() {
   all_columns_ = positions_only_ = false;
 }
 
-/* Whether the scan reads no rows, because its entries contain every column that the statement reads (covering index).
-   False if rows must be locked, or if entries may not match their rows because the transaction is past its
-   snapshot. */
+/* Whether entries match their rows, and the rows need no locks, so that the columns of an entry can be returned. */
+bool RowFetcher::matches_row() const { return !locks_.locking() && !open_.session()->is_past_snapshot(); }
+
+/* Whether the scan reads no rows, because its entries contain every column that the statement reads (covering index). */
 bool RowFetcher::is_covering() {
-  if (locks_.locking() || open_.session()->is_past_snapshot()) return false;
+  if (!matches_row()) return false;
   if (open_.server().keyread == key_) return open_.share()->key(key_).decodable_columns.holds(open_.table()->read_set);
   // Without keyread, positions_only_ is set in the second handler of a multi-range read: the server fetches the rows
   // later, by position.
@@ -76,7 +77,7 @@ bool RowFetcher::decode_row(const teak_row &row, uchar *record, bool all_columns
 int RowFetcher::fetch(const teak_row &entry, uchar *record) {
   if (key_ != MAX_KEY && key_ != open_.share()->primary_key()) return fetch_by_secondary(entry, record);
   read_by_primary_ = false;
-  if (entry.value.data == nullptr) return fetch_large(entry, record);
+  if (entry.value.data == nullptr || !has_columns()) return fetch_whole(entry, record);
   return decode_row(entry, record, all_columns_) ? 0 : open_.corrupt("a row is malformed");
 }
 
@@ -89,9 +90,31 @@ bool RowFetcher::needs_only_key() const {
   return share.key(share.primary_key()).decodable_columns.holds(read_set);
 }
 
-/* Fetches a row whose value the scan has not read, because it is large. */
-int RowFetcher::fetch_large(const teak_row &entry, uchar *record) {
-  if (needs_only_key()) {
+void RowFetcher::choose_columns(Cursor *cursor) {
+  chosen_.clear();
+  // A range may be short. Its pages should be in the cache as lookups need them.
+  if (key_ != MAX_KEY) return;
+  // HANDLER changes its read set between reads.
+  if (locks_.locking() || all_columns_ || thd_sql_command(open_.thd()) == SQLCOM_HA_READ) return;
+  const MY_BITMAP *read_set = open_.table()->read_set;
+  const RowCodec &rows = open_.share()->rows();
+  std::vector<uint64_t> columns = rows.columns_for(read_set);
+  if (columns.empty()) return;
+  chosen_.assign(read_set->bitmap, read_set->bitmap + no_words_in_map(read_set));
+  cursor->set_columns(rows.beginning(), std::move(columns));
+}
+
+/* Whether the scan's cursor returns all columns that the statement reads. */
+bool RowFetcher::has_columns() const {
+  const my_bitmap_map *read = open_.table()->read_set->bitmap;
+  for (size_t i = 0; i < chosen_.size(); i++)
+    if ((read[i] & ~chosen_[i]) != 0) return false;
+  return true;
+}
+
+/* Fetches a row whose value the scan has not read, because it is large, or not wholly. */
+int RowFetcher::fetch_whole(const teak_row &entry, uchar *record) {
+  if (entry.value.data == nullptr && needs_only_key()) {
     open_.remember_row_id(entry.key);
     const MY_BITMAP *read_set = open_.table()->read_set;
     const bool decoded = bitmap_is_clear_all(read_set) ||
@@ -143,7 +166,7 @@ int RowFetcher::fetch_by_secondary(const teak_row &entry, uchar *record) {
   Share::EntryRest rest;
   if (!open_.share()->rest_of_entry(key_, entry, &rest)) return open_.corrupt("an entry of a key is malformed");
   // An entry without originals is not sufficient to decode the key's columns.
-  const bool complete = key.originals == nullptr || rest.originals.len != 0;
+  const bool complete = key.clustering ? !key.has_virtual_column : key.originals == nullptr || rest.originals.len != 0;
 
   if (complete && has_pushed_condition()) {
     // The condition always reads the columns from the row buffer `record[0]`.
@@ -154,11 +177,25 @@ int RowFetcher::fetch_by_secondary(const teak_row &entry, uchar *record) {
   if (server.pushed_rowid_filter != nullptr && server.rowid_filter_is_active)
     if (int rejected = check_pushed_filter(rest.primary)) return rejected;
 
+  if (key.clustering && matches_row()) return fetch_clustering(key, rest, record);
   if (complete && is_covering()) {
     open_.remember_row_id(rest.primary);
     return decode_entry(key, entry, rest, record) ? 0 : open_.corrupt("an entry of a key is malformed");
   }
   return fetch_row_of_entry(entry, rest, complete, record);
+}
+
+/* The entry contains the row. */
+int RowFetcher::fetch_clustering(const Share::Key &key, const Share::EntryRest &rest, uchar *record) {
+  read_by_primary_ = false;
+  teak_row row = {};
+  row.key = rest.primary;
+  row.value = rest.row;
+  // With keyread the server does not compute virtual columns.
+  const bool computes = key.has_virtual_column && open_.server().keyread_enabled();
+  if (!decode_row(row, record, all_columns_ || computes))
+    return open_.corrupt("a row in a clustering key is malformed");
+  return computes && compute_key_columns(record) ? HA_ERR_OUT_OF_MEM : 0;
 }
 
 int RowFetcher::fetch_row_of_entry(const teak_row &entry, const Share::EntryRest &rest, bool complete, uchar *record) {

@@ -18,6 +18,8 @@
 
 #include "base/server_version.h"
 
+#include <vector>
+
 #include "base/core.h"
 #include "format/buffer.h"
 #include "handler/conflicting_row.h"
@@ -55,6 +57,9 @@ class RowFetcher {
      large rows. */
   bool needs_only_key() const;
 
+  /* Called at the beginning of a scan: lets the cursor return only the columns that the statement reads. */
+  void choose_columns(Cursor *cursor);
+
   /* Reads the row of an entry into the record. Returns 0, SKIP, REJECTED or the server's error. */
   int fetch(const teak_row &entry, uchar *record);
   int fetch_by_position(const uchar *position, uchar *record);
@@ -69,9 +74,12 @@ class RowFetcher {
   }
 
  private:
-  int fetch_large(const teak_row &entry, uchar *record);
+  bool has_columns() const;
+  int fetch_whole(const teak_row &entry, uchar *record);
   int fetch_by_secondary(const teak_row &entry, uchar *record);
+  int fetch_clustering(const Share::Key &key, const Share::EntryRest &rest, uchar *record);
   int fetch_row_of_entry(const teak_row &entry, const Share::EntryRest &rest, bool complete, uchar *record);
+  bool matches_row() const;
   bool is_covering();
   bool decode_entry(const Share::Key &key, const teak_row &entry, const Share::EntryRest &rest, uchar *record);
   bool decode_row(const teak_row &row, uchar *record, bool all_columns);
@@ -93,7 +101,8 @@ class RowFetcher {
   bool all_columns_ = false;  // the complete row may be written back
   bool positions_only_ = false;
   bool read_by_primary_ = false;
-  bool is_conflicting_row_ = false;  // the last row was returned from conflicting_row_
+  std::vector<my_bitmap_map> chosen_;  // the read set for which the scan's cursor returns columns; empty: all columns
+  bool is_conflicting_row_ = false;    // the last row was returned from conflicting_row_
   ByteBuffer compared_key_;
   BlobArena blobs_;
 };

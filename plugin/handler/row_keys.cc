@@ -20,7 +20,7 @@ void RowKeys::reserve_indexes(size_t indexes) {
   checked_.resize(indexes);
 }
 
-bool RowKeys::encode(const Share &share, teak_slice row_id, const uchar *record) {
+bool RowKeys::encode(const Share &share, teak_slice row_id, const uchar *record, teak_slice row) {
   ByteBuffer &primary = keys_[0];
   primary.clear();
   // The server writes either a new row or the row that it read last, so `row_id` is the row's id.
@@ -34,47 +34,37 @@ bool RowKeys::encode(const Share &share, teak_slice row_id, const uchar *record)
     if (number == share.primary_key()) continue;
     const Share::Key &key = share.key(number);
     const uint32_t index = share.index_of(number);
-    encode_key({*key.codec, key.originals.get(), key.unique, key.nullable}, primary, index, record);
+    encode_key({*key.codec, key.originals.get(), key.clustering, key.unique, key.nullable},
+               {record, slice(primary), row}, index);
     failed |= has_failed(index);
   }
   return !failed;
 }
 
-void RowKeys::encode_key(const Form &form, const ByteBuffer &primary, size_t index, const uchar *record) {
-  ByteBuffer &key = keys_[index];
-  key.clear();
-  form.codec.encode_record(record, &key);
-  const bool unique = form.unique && !(form.nullable && form.codec.has_null(record));
-  if (!unique) form.codec.append_primary(primary.data(), primary.size(), &key);
-  unique_[index] = unique;
-  ByteBuffer &value = values_[index];
-  value.clear();
-  if (form.originals == nullptr) return;
-  if (unique) value.append(primary.data(), primary.size());
-  form.originals->encode(record, &value);
-}
-
-bool RowKeys::encode_building(const Share &share, const Share::Building &building, TABLE *table, const uchar *record) {
+bool RowKeys::encode_building(const Share &share, const Share::Building &building, TABLE *table, const uchar *record,
+                              teak_slice row) {
   size_t index = share.indexes();
   const ByteBuffer *primary = &keys_[0];
   bool failed = false;
   if (building.rows != nullptr) {
-    ByteBuffer &key = keys_[index], &row = values_[index];
+    ByteBuffer &key = keys_[index], &value = values_[index];
     key.clear();
     if (building.rows->primary->hidden())
       key.append(primary->data(), primary->size());
     else
       building.rows->primary->encode_record(record, &key);
-    row.clear();
-    building.rows->rows->encode(record, &row);
+    value.clear();
+    building.rows->rows->encode(record, &value);
     checked_[index] = building.rows->new_primary;
     failed = has_failed(index);
     primary = &key;
+    row = slice(value);
     index++;
   }
   for (const Share::BuildingKey &key : building.keys) {
     if (!key.virtual_columns.empty()) compute_virtual_columns(table, key.virtual_columns, record);
-    encode_key({*key.codec, key.originals.get(), key.unique, key.nullable}, *primary, index, record);
+    encode_key({*key.codec, key.originals.get(), key.clustering, key.unique, key.nullable},
+               {record, slice(*primary), row}, index);
     if (unique_[index] && values_[index].empty()) values_[index].append(primary->data(), primary->size());
     checked_[index] = unique_[index] && key.checked;
     failed |= has_failed(index);

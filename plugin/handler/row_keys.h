@@ -7,7 +7,8 @@
 /* RowKeys: the encoded keys of one row in all indexes of its table, and the values of its entries in secondary indexes.
 
    The key of an entry that need not be unique, or that cannot conflict because a column is NULL, ends with the primary
-   key (see KeyCodec::append_primary()). The value of a unique entry starts with the primary key. */
+   key (see KeyCodec::append_primary()). The value of a unique entry starts with the primary key. The value of an entry of a
+   clustering key contains the row, see format/clustering_value.h. */
 
 #ifndef TEAK_HANDLER_ROW_KEYS_H
 #define TEAK_HANDLER_ROW_KEYS_H
@@ -16,6 +17,7 @@
 
 #include "base/core.h"
 #include "format/buffer.h"
+#include "format/entry_codec.h"
 #include "session/cursor.h"
 #include "table/share.h"
 
@@ -30,11 +32,13 @@ class RowKeys {
   /* Reserves space for this number of indexes. Invalidates slices of keys that were encoded before. */
   void reserve_indexes(size_t indexes);
 
-  /* Encodes the keys of the table's own indexes. `row_id` is used in a table without primary key. False: out of memory. */
-  bool encode(const Share &share, teak_slice row_id, const uchar *record);
+  /* Encodes the keys of the table's own indexes. `row_id` is used in a table without primary key. `row`: the encoded row,
+     for the values in clustering keys; may be empty if no value is needed. False: out of memory. */
+  bool encode(const Share &share, teak_slice row_id, const uchar *record, teak_slice row);
   /* Encodes, after encode(), the entries of the indexes that ALTER TABLE builds. Computes their virtual columns in the
      record, which is one of the table's. False: out of memory. */
-  bool encode_building(const Share &share, const Share::Building &building, TABLE *table, const uchar *record);
+  bool encode_building(const Share &share, const Share::Building &building, TABLE *table, const uchar *record,
+                       teak_slice row);
 
   teak_slice key(size_t index) const { return slice(keys_[index]); }
   teak_slice primary() const { return key(0); }
@@ -53,18 +57,15 @@ class RowKeys {
   bool has_same_entry(size_t index, const RowKeys &other) const;
 
  private:
-  /* What the encoding of a secondary key depends on. */
-  struct Form {
-    const KeyCodec &codec;
-    const KeyOriginals *originals;
-    bool unique, nullable;
-  };
-  void encode_key(const Form &form, const ByteBuffer &primary, size_t index, const uchar *record);
+  void encode_key(const EntryForm &form, const EntryRow &row, size_t index) {
+    unique_[index] = encode_entry(form, row, &keys_[index], &values_[index]);
+  }
   bool has_failed(size_t index) const { return keys_[index].failed() || values_[index].failed(); }
 
   // By index of the engine.
   std::vector<ByteBuffer> keys_;
-  // Of keys with originals: the primary key (only in a unique entry), the originals. Of indexes that are built: the value.
+  // Of keys with originals: the primary key (only in a unique entry), the originals. Of clustering keys and indexes that
+  // are built: the value.
   std::vector<ByteBuffer> values_;
   std::vector<uint8_t> unique_, checked_;
 };

@@ -25,7 +25,7 @@ class RowWriter::Insertion {
   bool add_building(const Share::Building &building) {
     const Share &share = *writer_.open_.share();
     RowKeys &keys = writer_.new_keys_;
-    if (!keys.encode_building(share, building, writer_.open_.table(), record_)) return false;
+    if (!keys.encode_building(share, building, writer_.open_.table(), record_, slice(writer_.row_))) return false;
     for (uint32_t i = 0; i < building.indexes(); i++) {
       const uint32_t at = share.indexes() + i;
       writer_.entries_.push_back(
@@ -57,8 +57,8 @@ class RowWriter::Change {
     const Share &share = *writer_.open_.share();
     RowKeys &old_keys = writer_.old_keys_, &new_keys = writer_.new_keys_;
     TABLE *table = writer_.open_.table();
-    if (!old_keys.encode_building(share, building, table, old_record_) ||
-        !new_keys.encode_building(share, building, table, new_record_))
+    if (!old_keys.encode_building(share, building, table, old_record_, slice(writer_.old_row_)) ||
+        !new_keys.encode_building(share, building, table, new_record_, slice(writer_.row_)))
       return false;
     for (uint32_t i = 0; i < building.indexes(); i++) {
       const uint32_t at = share.indexes() + i;
@@ -89,7 +89,7 @@ class RowWriter::Removal {
   bool add_building(const Share::Building &building) {
     const Share &share = *writer_.open_.share();
     RowKeys &keys = writer_.old_keys_;
-    if (!keys.encode_building(share, building, writer_.open_.table(), record_)) return false;
+    if (!keys.encode_building(share, building, writer_.open_.table(), record_, {})) return false;
     for (uint32_t i = 0; i < building.indexes(); i++)
       writer_.entries_.push_back({building.first_index + i, false, keys.key(share.indexes() + i), UNBOUNDED});
     return true;
@@ -117,6 +117,8 @@ void RowWriter::reset() {
   probe_.close();
   row_.clear();
   row_.shrink(KEEP_BYTES);
+  old_row_.clear();
+  old_row_.shrink(KEEP_BYTES);
   conflicting_row_.reset();
   writes_over_duplicates_ = false;
 }
@@ -162,7 +164,7 @@ int RowWriter::insert(const uchar *record) {
     if (int error = open_.assign_row_id()) return error;
   row_.clear();
   share.rows().encode(record, &row_);
-  if (!new_keys_.encode(share, open_.row_id(), record) || row_.failed()) return open_.out_of_memory();
+  if (!new_keys_.encode(share, open_.row_id(), record, slice(row_)) || row_.failed()) return open_.out_of_memory();
   entries_.resize(share.indexes());
   for (uint32_t index = 0; index < share.indexes(); index++)
     entries_[index] = {index, !new_keys_.is_unique(index), new_keys_.key(index), new_value(index)};
@@ -182,18 +184,19 @@ int RowWriter::update(const uchar *old_record, const uchar *new_record) {
   const Share &share = *open_.share();
   row_.clear();
   share.rows().encode(new_record, &row_);
-  if (!old_keys_.encode(share, open_.row_id(), old_record) || !new_keys_.encode(share, open_.row_id(), new_record) ||
-      row_.failed())
+  old_row_.clear();
+  // The server has compared the records, except for REPLACE.
+  const bool must_compare = open_.thd()->lex->duplicates == DUP_REPLACE;
+  const Share::Building *building = share.building();
+  if (must_compare || share.has_clustering_key() || (building != nullptr && building->has_clustering_key()))
+    share.rows().encode(old_record, &old_row_);
+  if (!old_keys_.encode(share, open_.row_id(), old_record, slice(old_row_)) ||
+      !new_keys_.encode(share, open_.row_id(), new_record, slice(row_)) || row_.failed() || old_row_.failed())
     return open_.out_of_memory();
 
   bool same_entries;
   collect_changes(&same_entries);
-  // The server has compared the records, except for REPLACE.
-  if (same_entries && open_.thd()->lex->duplicates == DUP_REPLACE) {
-    old_row_.clear();
-    share.rows().encode(old_record, &old_row_);
-    if (same_bytes(slice(old_row_), slice(row_))) return HA_ERR_RECORD_IS_THE_SAME;
-  }
+  if (must_compare && same_entries && same_bytes(slice(old_row_), slice(row_))) return HA_ERR_RECORD_IS_THE_SAME;
   Change change(*this, old_record, new_record);
   return write(change, false);
 }
@@ -222,7 +225,7 @@ void RowWriter::collect_changes(bool *same_entries) {
 int RowWriter::remove(const uchar *record) {
   if (int error = begin()) return error;
   const Share &share = *open_.share();
-  if (!old_keys_.encode(share, open_.row_id(), record)) return open_.out_of_memory();
+  if (!old_keys_.encode(share, open_.row_id(), record, {})) return open_.out_of_memory();
   entries_.resize(share.indexes());
   for (uint32_t index = 0; index < share.indexes(); index++)
     entries_[index] = {index, false, old_keys_.key(index), UNBOUNDED};
@@ -293,12 +296,18 @@ RowWriter::Conflict RowWriter::resolve_conflict(const teak_duplicate &duplicate,
   return {open_.failure(status), false};
 }
 
+/* The primary key in the value of a unique entry. */
+bool RowWriter::primary_of_entry(uint32_t index, teak_slice value, teak_slice *primary) const {
+  const Share &share = *open_.share();
+  return share.primary_of_value(share.key(share.key_of(index)).clustering, value, primary);
+}
+
 /* Reports to the server the key that caused the duplicate-key error, and the position of the conflicting row. */
 int RowWriter::report_duplicate(const teak_duplicate &duplicate) {
   const Share &share = *open_.share();
   open_.session()->note_duplicate(share.key_of(duplicate.index));
   teak_slice primary = duplicate.key;
-  if (duplicate.index != 0 && !share.primary_of_value(duplicate.value, &primary))
+  if (duplicate.index != 0 && !primary_of_entry(duplicate.index, duplicate.value, &primary))
     return open_.corrupt("an entry of a unique key is malformed");
   if (!conflicting_row_.set_primary(primary)) return open_.out_of_memory();
   if (!positions_.fits(conflicting_row_.primary())) return open_.corrupt("an entry of a unique key is malformed");
@@ -322,7 +331,7 @@ teak_status RowWriter::lock_conflicting_row(uint32_t index, teak_lock_mode mode)
   status = probe_.get(new_keys_.key(index), &row);
   if (status != TEAK_OK) return status;
   teak_slice primary;
-  same = share.primary_of_value(row.value, &primary) && same_bytes(primary, conflicting_row_.primary());
+  same = primary_of_entry(index, row.value, &primary) && same_bytes(primary, conflicting_row_.primary());
   return same ? TEAK_OK : TEAK_NOT_FOUND;
 }
 

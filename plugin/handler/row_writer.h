@@ -76,6 +76,7 @@ class RowWriter : private BulkInsert::DuplicateReporter {
     bool repeat;  // the row no longer conflicts
   };
   Conflict resolve_conflict(const teak_duplicate &duplicate, bool wants_conflicting_row);
+  bool primary_of_entry(uint32_t index, teak_slice value, teak_slice *primary) const;
   int report_duplicate(const teak_duplicate &duplicate);
   int report_late_duplicate(const teak_duplicate &duplicate) override;
   bool show_row(teak_slice primary, teak_slice row);

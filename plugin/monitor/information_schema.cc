@@ -11,6 +11,7 @@
 
 #include <string>
 
+#include "base/compression.h"
 #include "base/engine.h"
 #include "base/errors.h"
 #include "base/xid_bytes.h"
@@ -30,6 +31,7 @@ namespace {
 using Show::CEnd;
 using Show::Column;
 using Show::Datetime;
+using Show::Decimal;
 using Show::ULonglong;
 using Show::Varchar;
 
@@ -50,6 +52,11 @@ class Row {
     MYSQL_TIME when;
     thd_->variables.time_zone->gmt_sec_to_TIME(&when, static_cast<my_time_t>(microseconds / 1000000));
     next()->store_time_dec(&when, 0);
+  }
+  /* NULL if `of` is 0. */
+  void ratio(uint64_t value, uint64_t of) {
+    if (of == 0) return null();
+    next()->store(static_cast<double>(value) / static_cast<double>(of));
   }
   void null() { next()->set_null(); }
   /* True: the row could not be stored. */
@@ -191,6 +198,60 @@ void add_wait(Filling *filling, const teak_wait_info *info) {
   filling->failed = row.store();
 }
 
+// -- TEAK_INDEXES
+
+ST_FIELD_INFO indexes_fields[] = {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
+                                  Column("TABLE_NAME", Varchar(NAME_CHAR_LEN * 3), NOT_NULL),
+                                  Column("INDEX_NAME", Varchar(NAME_CHAR_LEN), NOT_NULL),
+                                  Column("FILE_NAME", Varchar(FN_REFLEN), NOT_NULL),
+                                  Column("IS_OPEN", Varchar(3), NOT_NULL),
+                                  Column("CODEC", Varchar(16), NOT_NULL),
+                                  Column("ENTRIES", ULonglong(), NOT_NULL),
+                                  Column("TOMBSTONES", ULonglong(), NOT_NULL),
+                                  Column("RAW_BYTES", ULonglong(), NOT_NULL),
+                                  Column("LIVE_BYTES", ULonglong(), NOT_NULL),
+                                  Column("FILE_BYTES", ULonglong(), NOT_NULL),
+                                  Column("RATIO", Decimal(702), NULLABLE),
+                                  Column("MEMTABLE_BYTES", ULonglong(), NOT_NULL),
+                                  Column("CACHED_BYTES", ULonglong(), NOT_NULL),
+                                  Column("HEIGHT", ULonglong(), NOT_NULL),
+                                  Column("RUNS", ULonglong(), NOT_NULL),
+                                  Column("PAGES", ULonglong(), NOT_NULL),
+                                  Column("BLOCKS_READ", ULonglong(), NOT_NULL),
+                                  Column("BYTES_READ", ULonglong(), NOT_NULL),
+                                  Column("BYTES_WRITTEN", ULonglong(), NOT_NULL),
+                                  Column("WRITE_AMPLIFICATION", Decimal(702), NULLABLE),
+                                  CEnd()};
+
+std::string text_of(teak_slice bytes) { return std::string(reinterpret_cast<const char *>(bytes.data), bytes.len); }
+
+void add_index(Filling *filling, const teak_index_info *info) {
+  const SqlName name(info->table);
+  Row row(filling->thd, filling->table);
+  row.text(name.database);
+  row.text(name.table);
+  row.text(info->index == 0 ? "PRIMARY" : text_of(info->label));
+  row.text(text_of(info->path));
+  row.text(info->is_open ? "YES" : "NO");
+  row.text(codec_name(static_cast<teak_codec>(info->codec)));
+  row.number(info->entries);
+  row.number(info->tombstones);
+  row.number(info->raw_bytes);
+  row.number(info->live_bytes);
+  row.number(info->file_bytes);
+  row.ratio(info->raw_bytes, info->live_bytes);
+  row.number(info->memtable_bytes);
+  row.number(info->cached_bytes);
+  row.number(info->height);
+  row.number(info->runs);
+  row.number(info->pages);
+  row.number(info->blocks_read);
+  row.number(info->bytes_read);
+  row.number(info->bytes_written);
+  row.ratio(info->raw_bytes_written, info->raw_bytes_flushed);
+  filling->failed = row.store();
+}
+
 template <typename Info, void (*add)(Filling *, const Info *)> void try_to_add(void *context, const Info *info) {
   auto *filling = static_cast<Filling *>(context);
   if (filling->failed) return;
@@ -231,6 +292,10 @@ int init_locks_table(void *schema_table) {
 
 int init_lock_waits_table(void *schema_table) {
   return describe(schema_table, lock_waits_fields, fill<teak_wait_info, teak_lock_wait_list, add_wait>);
+}
+
+int init_indexes_table(void *schema_table) {
+  return describe(schema_table, indexes_fields, fill<teak_index_info, teak_index_list, add_index>);
 }
 
 int deinit_table(void *) { return 0; }

@@ -19,6 +19,7 @@ extern struct st_mysql_information_schema information_schema_info;
 int init_trx_table(void *schema_table);
 int init_locks_table(void *schema_table);
 int init_lock_waits_table(void *schema_table);
+int init_indexes_table(void *schema_table);
 int deinit_table(void *);
 
 }  // namespace teak

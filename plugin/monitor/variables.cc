@@ -8,6 +8,8 @@
 
 #include "monitor/variables.h"
 
+#include "base/compression.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -99,10 +101,6 @@ void update_loader_memory_size(THD *thd, st_mysql_sys_var *, void *, const void 
     raise(thd, status, "teak_loader_memory_size");
 }
 
-// In the order of the engine's codec numbers.
-const char *codec_names[] = {"none", "lz4", "zstd", "zlib", "snappy", "lzma", NullS};
-TYPELIB codec_typelib = {array_elements(codec_names) - 1, "codecs", codec_names, nullptr};
-
 }  // namespace
 
 static MYSQL_SYSVAR_ULONGLONG(cache_size, cache_size, PLUGIN_VAR_RQCMDARG,
@@ -193,7 +191,7 @@ static MYSQL_THDVAR_BOOL(
     nullptr, nullptr, false);
 
 static MYSQL_THDVAR_ENUM(row_format, PLUGIN_VAR_RQCMDARG, "COMPRESSION of tables that are created without this option",
-                         nullptr, nullptr, 2, &codec_typelib);
+                         nullptr, nullptr, 2, &compression_typelib);
 
 static MYSQL_THDVAR_ULONGLONG(page_size, PLUGIN_VAR_RQCMDARG,
                               "PAGE_SIZE, in bytes before compression, of tables that are created without this option",
@@ -221,6 +219,9 @@ struct st_mysql_sys_var *system_variables[] = {MYSQL_SYSVAR(cache_size),
 
 ha_create_table_option table_options[] = {HA_TOPTION_SYSVAR("COMPRESSION", compression, row_format),
                                           HA_TOPTION_SYSVAR("PAGE_SIZE", page_bytes, page_size), HA_TOPTION_END};
+ha_create_table_option index_options[] = {HA_IOPTION_BOOL("CLUSTERING", clustering, 0),
+                                          HA_IOPTION_ENUM("COMPRESSION", compression, TEAK_KEY_COMPRESSIONS, 0),
+                                          HA_IOPTION_END};
 
 uint session_lock_timeout(THD *thd) {
   // The server implements SELECT ... NOWAIT as a timeout of 0 seconds.

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* System variables teak_*, status variables, and the options of CREATE TABLE. */
+/* System variables teak_*, status variables, and the options of tables and keys. */
 
 #ifndef TEAK_MONITOR_VARIABLES_H
 #define TEAK_MONITOR_VARIABLES_H
@@ -13,16 +13,23 @@
 
 #include "base/core.h"
 
-/* The options of CREATE TABLE; the server requires this name. `compression` is the position of the option's value in the
-   list of values of teak_row_format; see codec_of(). */
+/* The options of a table; the server requires this name. `compression` is the position of the option's value in
+   compression_typelib. */
 struct ha_table_option_struct {
   uint compression;
   ulonglong page_bytes;
 };
 
+/* The options of a key; the server requires this name, too. */
+struct ha_index_option_struct {
+  bool clustering;
+  uint compression;  // 0: that of the table; otherwise a position in compression_typelib plus one
+};
+
 namespace teak {
 
 extern ha_create_table_option table_options[];
+extern ha_create_table_option index_options[];
 extern struct st_mysql_sys_var *system_variables[];
 extern struct st_mysql_show_var status_variables[];
 
@@ -31,9 +38,6 @@ uint session_lock_timeout(THD *thd);
 bool session_refuse_stale_writes(THD *thd);
 bool session_commit_sync(THD *thd);
 ulonglong session_bulk_load_threshold(THD *thd);
-
-/* The codec of a table's option COMPRESSION. */
-inline teak_codec codec_of(uint compression) { return static_cast<teak_codec>(TEAK_CODEC_NONE + compression); }
 
 /* The caller owns the text; it must remain valid until another text is set or the connection ends. */
 void set_session_last_lock_timeout(THD *thd, char *text);

@@ -8,6 +8,10 @@
 
 #include "session/cursor.h"
 
+#include <algorithm>
+#include <new>
+#include <utility>
+
 #include "monitor/page_counting.h"
 #include "session/session.h"
 
@@ -18,13 +22,25 @@ void Cursor::bind(Session *session, teak_table *table, uint32_t index, teak_lock
     close();
     session_ = session, table_ = table, index_ = index, mode_ = mode, options_ = options;
   }
+  drop_taken_rows();
   positioned_ = has_last_ = unlocked_ = false;
   beyond_ = End::None;
   set_semi_consistent(false);
   if (bounded_) set_bounds(UNBOUNDED, UNBOUNDED);
+  if (!columns_.empty()) set_columns(UNBOUNDED, {});
+}
+
+void Cursor::set_columns(teak_slice beginning, std::vector<uint64_t> columns) {
+  drop_taken_rows();
+  beginning_.clear();
+  beginning_.append(beginning.data, beginning.len);
+  columns_ = std::move(columns);
+  if (beginning_.failed()) columns_.clear();
+  columns_unset_ = true;
 }
 
 teak_status Cursor::set_bounds(teak_slice lower, teak_slice upper) {
+  drop_taken_rows();
   has_lower_ = lower.data != nullptr;
   has_upper_ = upper.data != nullptr;
   lower_.clear();
@@ -68,6 +84,14 @@ teak_status Cursor::open() {
     if (semi_consistent_) teak_cursor_set_semi_consistent(cursor_, true);
     positioned_ = false;
     bounds_unset_ = bounded_;
+    columns_unset_ = !columns_.empty();
+  }
+  if (columns_unset_) {
+    last_key();
+    positioned_ = false;
+    const teak_status status = teak_cursor_set_columns(cursor_, slice(beginning_), columns_.data(), columns_.size());
+    if (status != TEAK_OK) return status;
+    columns_unset_ = false;
   }
   if (bounds_unset_) {
     // Saves the last key, because changing the bounds may move the engine's cursor.
@@ -107,8 +131,16 @@ teak_status Cursor::returned(teak_status status, teak_row *row, bool positioned,
   return status;
 }
 
+/* Forgets the rows that were taken from the engine and not returned. */
+void Cursor::drop_taken_rows() {
+  if (returned_rows_ > 1) positioned_ = false;
+  taken_rows_ = returned_rows_ = 0;
+  take_rows_max_ = TAKEN_ROWS_FIRST;
+}
+
 teak_status Cursor::get(teak_slice key, teak_row *row) {
   const PageCounting counting(page_statistics_);
+  drop_taken_rows();
   teak_status status = open();
   if (status != TEAK_OK) return status;
   return returned(teak_cursor_get(cursor_, key, row), row, false);
@@ -121,6 +153,7 @@ teak_status Cursor::prefetch(teak_slice key) {
 
 teak_status Cursor::seek(teak_slice key, teak_seek how, teak_row *row) {
   const PageCounting counting(page_statistics_);
+  drop_taken_rows();
   teak_status status = open();
   if (status != TEAK_OK) return status;
   const bool forward = how == TEAK_SEEK_AT_OR_AFTER || how == TEAK_SEEK_AFTER_PREFIX;
@@ -129,6 +162,7 @@ teak_status Cursor::seek(teak_slice key, teak_seek how, teak_row *row) {
 
 teak_status Cursor::first(teak_row *row) {
   const PageCounting counting(page_statistics_);
+  drop_taken_rows();
   teak_status status = open();
   if (status != TEAK_OK) return status;
   return returned(teak_cursor_first(cursor_, row), row, true);
@@ -136,17 +170,31 @@ teak_status Cursor::first(teak_row *row) {
 
 teak_status Cursor::last(teak_row *row) {
   const PageCounting counting(page_statistics_);
+  drop_taken_rows();
   teak_status status = open();
   if (status != TEAK_OK) return status;
   return returned(teak_cursor_last(cursor_, row), row, true);
 }
 
-teak_status Cursor::next(teak_row *row) {
+/* Takes rows from the engine, more with each call, and returns the first one. */
+teak_status Cursor::take_rows(teak_row *row) {
+  if (taken_ == nullptr) taken_.reset(new (std::nothrow) teak_row[TAKEN_ROWS_MAX]);
+  if (taken_ == nullptr) return TEAK_OUT_OF_MEMORY;
+  const size_t passed = returned_rows_ == 0 ? 0 : returned_rows_ - 1;
+  taken_rows_ = returned_rows_ = 0;
+  const teak_status status = teak_cursor_next_rows(cursor_, passed, taken_.get(), take_rows_max_, &taken_rows_);
+  if (status == TEAK_OK) *row = taken_[returned_rows_++];
+  take_rows_max_ = std::min(2 * take_rows_max_, TAKEN_ROWS_MAX);
+  return status;
+}
+
+teak_status Cursor::next_of_engine(teak_row *row) {
   const PageCounting counting(page_statistics_);
   teak_status status = open();
   if (status != TEAK_OK) return status;
   if (unlocked_) return again(TEAK_SEEK_AT_OR_AFTER, row);
-  if (positioned_) return returned(teak_cursor_next(cursor_, row), row, true, End::Last);
+  if (positioned_)
+    return returned(options_.takes_many ? take_rows(row) : teak_cursor_next(cursor_, row), row, true, End::Last);
   if (beyond_ == End::First) return returned(teak_cursor_first(cursor_, row), row, true);
   if (!has_last_) return TEAK_NOT_FOUND;
   // No key is a proper prefix of another key, so the keys after this prefix are the keys after this key.
@@ -155,6 +203,7 @@ teak_status Cursor::next(teak_row *row) {
 
 teak_status Cursor::previous(teak_row *row) {
   const PageCounting counting(page_statistics_);
+  drop_taken_rows();
   teak_status status = open();
   if (status != TEAK_OK) return status;
   if (unlocked_) return again(TEAK_SEEK_AT_OR_BEFORE_PREFIX, row);
@@ -188,6 +237,7 @@ void Cursor::unlock() {
 void Cursor::detach() {
   if (cursor_ == nullptr) return;
   last_key();
+  drop_taken_rows();
   teak_cursor_close(cursor_);
   cursor_ = nullptr;
   positioned_ = false;
@@ -202,6 +252,9 @@ void Cursor::close() {
   table_ = nullptr;
   page_statistics_ = nullptr;
   bounded_ = has_lower_ = has_upper_ = is_prefix_ = false;
+  columns_.clear();
+  columns_unset_ = false;
+  taken_.reset();
 }
 
 }  // namespace teak

@@ -13,6 +13,9 @@
 #ifndef TEAK_SESSION_CURSOR_H
 #define TEAK_SESSION_CURSOR_H
 
+#include <memory>
+#include <vector>
+
 #include "format/buffer.h"
 #include "base/core.h"
 
@@ -38,10 +41,13 @@ class Cursor {
     bool locks_ranges = false;   // teak_cursor_lock_ranges()
     bool skips_large = false;    // teak_cursor_skip_large_values()
     bool reads_newest = false;   // teak_cursor_read_newest()
+    /* next() takes many rows from the engine in one call. Then a scan does not find rows that the transaction writes a few
+       rows ahead of it. */
+    bool takes_many = false;
     bool operator==(const Options &other) const {
       return skip_locked == other.skip_locked && retains_locks == other.retains_locks &&
              locks_ranges == other.locks_ranges && skips_large == other.skips_large &&
-             reads_newest == other.reads_newest;
+             reads_newest == other.reads_newest && takes_many == other.takes_many;
     }
   };
   /* Selects the index, lock mode and options of the following calls. Resets position, bounds and semi-consistent reads;
@@ -56,6 +62,9 @@ class Cursor {
   /* Restricts following calls to the entries whose columns of the index are encoded as this prefix. The bytes are copied. */
   teak_status set_prefix(teak_slice prefix);
   bool bounded() const { return bounded_; }
+  /* Lets scans return only some columns of the values, see teak_cursor_set_columns(), until the cursor is bound again. Empty: all
+     columns. */
+  void set_columns(teak_slice beginning, std::vector<uint64_t> columns);
   /* Sets the bounds or the prefix of another cursor. */
   teak_status copy_bounds(const Cursor &other);
 
@@ -67,7 +76,13 @@ class Cursor {
   teak_status first(teak_row *row);
   teak_status last(teak_row *row);
   /* Continue from the row last returned, by any call, or from the end that the last call reached. */
-  teak_status next(teak_row *row);
+  teak_status next(teak_row *row) {
+    if (returned_rows_ == taken_rows_) return next_of_engine(row);
+    *row = taken_[returned_rows_++];
+    last_ = row->key;
+    last_is_saved_ = false;
+    return TEAK_OK;
+  }
   teak_status previous(teak_row *row);
   void unlock();
 
@@ -86,7 +101,12 @@ class Cursor {
  private:
   friend class Session;
 
+  static constexpr size_t TAKEN_ROWS_FIRST = 4, TAKEN_ROWS_MAX = 32;
+
   teak_status open();
+  teak_status next_of_engine(teak_row *row);
+  teak_status take_rows(teak_row *row);
+  void drop_taken_rows();
   enum class End { None, First, Last };
   /* Notes the result of a call. `beyond`: the end of the index that the call has reached if there was no row. */
   teak_status returned(teak_status status, teak_row *row, bool positioned, End beyond = End::None);
@@ -105,12 +125,19 @@ class Cursor {
   bool bounds_unset_ = false;  // the bounds have not been passed to the engine's cursor yet
   bool semi_consistent_ = false;
   bool unlocked_ = false;    // the row last returned was not locked (semi-consistent read)
-  bool positioned_ = false;  // the engine's cursor is at the row last returned
+  bool positioned_ = false;  // the engine's cursor is at the row last returned, or at the first of taken_
+  /* Rows that the engine has returned together; next() has returned the first `returned_rows_` of them. */
+  std::unique_ptr<teak_row[]> taken_;
+  size_t taken_rows_ = 0, returned_rows_ = 0;
+  size_t take_rows_max_ = TAKEN_ROWS_FIRST;
   End beyond_ = End::None;
   bool has_last_ = false;
   bool last_is_saved_ = false;  // the last key is in saved_, otherwise in the engine's memory
   teak_slice last_ = {nullptr, 0};
   ByteBuffer saved_, lower_, upper_;
+  ByteBuffer beginning_;
+  std::vector<uint64_t> columns_;
+  bool columns_unset_ = false;  // the columns have not been passed to the engine's cursor yet
   bool has_lower_ = false, has_upper_ = false;
   bool is_prefix_ = false;  // lower_ is a prefix, and there is no other bound
 };

@@ -37,7 +37,21 @@ teak_status open_table(bool create, teak_table **opened) {
   if (table == nullptr) {
     status = teak_table_open(engine, slice_of(TABLE_NAME), &table);
     if (status == TEAK_NO_SUCH_TABLE && create) {
-      const teak_index_definition index = {slice_of("main"), TEAK_CODEC_LZ4, 4096, true, 0, TEAK_SUFFIX_NONE, 0};
+      const teak_index_definition index = {slice_of("main"),
+                                           TEAK_CODEC_LZ4,
+                                           4096,
+                                           true,
+                                           0,
+                                           TEAK_SUFFIX_NONE,
+                                           0,
+                                           nullptr,
+                                           0,
+                                           nullptr,
+                                           0,
+                                           nullptr,
+                                           0,
+                                           nullptr,
+                                           0};
       const teak_table_definition definition = {
           sizeof(teak_table_definition), sizeof(teak_index_definition), slice_of(TABLE_NAME), &index, 1, {nullptr, 0}};
       status = teak_table_create(engine, &definition);

@@ -14,6 +14,7 @@
 #include "base/engine.h"
 #include "base/errors.h"
 #include "base/table_name.h"
+#include "format/clustering_value.h"
 #include "table/definition.h"
 #include "table/discovery.h"
 
@@ -105,7 +106,11 @@ int Share::build_codecs(const TABLE *table, TableMetadata metadata, std::string 
       if (key.codec == nullptr) return refuse(error);
     }
     const KeyCodec &codec = this->codec(number);
-    if (number != primary_key_ && !KeyOriginals::create(table, number, &key.originals, &error)) return refuse(error);
+    // After EXCHANGE PARTITION the definition of a partition may have other options than its entries.
+    key.clustering = number != primary_key_ && metadata.is_clustering(number);
+    has_clustering_key_ |= key.clustering;
+    const bool stores_originals = number != primary_key_ && !key.clustering;
+    if (stores_originals && !KeyOriginals::create(table, number, &key.originals, &error)) return refuse(error);
     key.unique = enforced_by_engine(server_key);
     key.nullable = (server_key.flags & HA_NULL_PART_KEY) != 0;
     key.parts = server_key.user_defined_key_parts;
@@ -116,8 +121,12 @@ int Share::build_codecs(const TABLE *table, TableMetadata metadata, std::string 
       if (codec.decodable(part)) key.decodable_columns.add(column);
       if (table->field[column]->stored_in_db()) continue;
       key.has_virtual_column = true;
-      key.loses_virtual_column |= !codec.decodable(part) && !KeyOriginals::stores(table->s, number, part);
+      key.loses_virtual_column |=
+          !codec.decodable(part) && !key.clustering && !KeyOriginals::stores(table->s, number, part);
     }
+    // The row contains the columns that other keys store as originals.
+    for (uint part = 0; key.clustering && part < codec.parts(); part++)
+      if (KeyOriginals::stores(table->s, number, part)) key.decodable_columns.add(codec.column(part));
     for (size_t i = 0; key.originals != nullptr && i < key.originals->count(); i++)
       key.decodable_columns.add(key.originals->column(i));
     for (uint part = 0; part < primary_->parts(); part++)
@@ -181,20 +190,23 @@ bool Share::rest_of_entry(uint key, const teak_row &entry, EntryRest *rest) cons
   // Only the keys of non-unique entries contain the primary key.
   if (columns != entry.key.len) {
     rest->primary.data = entry.key.data + columns;
-    rest->originals = entry.value;
+    rest->originals = rest->row = entry.value;
     return codec(key).primary_length(entry.key.data, entry.key.len, columns, &rest->primary.len);
   }
+  rest->originals = {entry.value.data, 0};
+  if (keys_[key].clustering) return split_clustering_value(entry.value, &rest->row, &rest->primary);
   if (keys_[key].originals == nullptr) {
     rest->primary = entry.value;
-    rest->originals = {entry.value.data, 0};
     return rest->primary.len != 0;
   }
-  if (!primary_of_value(entry.value, &rest->primary)) return false;
+  if (!primary_of_value(false, entry.value, &rest->primary)) return false;
   rest->originals = {entry.value.data + rest->primary.len, entry.value.len - rest->primary.len};
   return true;
 }
 
-bool Share::primary_of_value(teak_slice value, teak_slice *primary) const {
+bool Share::primary_of_value(bool clustering, teak_slice value, teak_slice *primary) const {
+  teak_slice row;
+  if (clustering) return split_clustering_value(value, &row, primary);
   size_t length = KeyCodec::HIDDEN_ROW_ID_BYTES;
   if (!hidden_primary() && !primary_->skip(value.data, value.len, &length)) return false;
   *primary = {value.data, length};

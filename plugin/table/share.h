@@ -59,6 +59,7 @@ class Share final : public Handler_share {
   struct Key {
     std::unique_ptr<KeyCodec> codec;          // null for the primary key
     std::unique_ptr<KeyOriginals> originals;  // null when entries have no originals
+    bool clustering = false;                  // the entries contain the row
     bool unique = false;                      // enforced by the engine
     bool nullable = false;
     bool has_virtual_column = false;
@@ -74,7 +75,7 @@ class Share final : public Handler_share {
   struct BuildingKey {
     std::shared_ptr<const KeyCodec> codec;
     std::shared_ptr<const KeyOriginals> originals;  // nullptr: none
-    bool unique, nullable;
+    bool clustering, unique, nullable;
     bool checked;                       // unique, and no other key enforces it
     std::vector<uint> virtual_columns;  // numbers of the fields
   };
@@ -90,6 +91,11 @@ class Share final : public Handler_share {
     uint32_t first_index = 0;
 
     size_t indexes() const { return keys.size() + (rows != nullptr ? 1 : 0); }
+    bool has_clustering_key() const {
+      for (const BuildingKey &key : keys)
+        if (key.clustering) return true;
+      return false;
+    }
   };
   const Building *building() const { return building_.load(std::memory_order_acquire); }
   /* nullptr: no keys are being built. Earlier objects are freed with the Share, because a writer may still use them. */
@@ -126,6 +132,7 @@ class Share final : public Handler_share {
     history_ = RowHistory();
   }
   bool has_indexed_virtual_column() const { return has_indexed_virtual_column_; }
+  bool has_clustering_key() const { return has_clustering_key_; }
 
   /* Writes into each column that is NULL in the record the bytes that Field::reset() writes, unless these are all 0. */
   void write_null_images(uchar *record) const;
@@ -134,10 +141,11 @@ class Share final : public Handler_share {
   struct EntryRest {
     teak_slice primary;    // the encoded primary key
     teak_slice originals;  // of a key with originals; empty in an entry that was written without them
+    teak_slice row;        // of a clustering key: the row's value
   };
   bool rest_of_entry(uint key, const teak_row &entry, EntryRest *rest) const;
-  /* The primary key at the start of the value of a unique entry. */
-  bool primary_of_value(teak_slice value, teak_slice *primary) const;
+  /* The primary key in the value of a unique entry. */
+  bool primary_of_value(bool clustering, teak_slice value, teak_slice *primary) const;
 
   AutoIncrementCounter &auto_increment() { return auto_increment_; }
 
@@ -176,6 +184,7 @@ class Share final : public Handler_share {
   std::vector<Key> keys_;
   uint primary_key_ = MAX_KEY;
   bool has_indexed_virtual_column_ = false;
+  bool has_clustering_key_ = false;
   std::vector<NullImage> null_images_;
   std::vector<uchar> null_image_bytes_;
 

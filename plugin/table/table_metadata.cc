@@ -21,8 +21,9 @@ namespace teak {
 
 namespace {
 
-constexpr size_t HEAD_BYTES = 8 + MY_UUID_SIZE + 4 + 4;
-constexpr uint8_t FORMAT = 3;
+constexpr size_t HEAD_BYTES = 8 + MY_UUID_SIZE + 4 + 4 + 8;
+constexpr uint8_t FORMAT = 4;
+static_assert(MAX_KEY <= 64, "a bit for each key");
 
 }  // namespace
 
@@ -30,8 +31,8 @@ bool TableMetadata::knows_version() const {
   return std::any_of(std::begin(version), std::end(version), [](uint8_t byte) { return byte != 0; });
 }
 
-/* Format, three zero bytes | schema version | version | bytes of the history | bytes of the uncompressed .frm | history
-   | compressed .frm. Little-endian. */
+/* Format, three zero bytes | schema version | version | bytes of the history | bytes of the uncompressed .frm | clustering
+   keys | history | compressed .frm. Little-endian. */
 std::vector<uint8_t> TableMetadata::encode() const {
   std::vector<uint8_t> bytes(HEAD_BYTES);
   if (!history.empty()) history.encode(&bytes);
@@ -41,6 +42,7 @@ std::vector<uint8_t> TableMetadata::encode() const {
   memcpy(bytes.data() + 8, version, sizeof(version));
   int4store(bytes.data() + 8 + sizeof(version), static_cast<uint32_t>(history_bytes));
   int4store(bytes.data() + 12 + sizeof(version), frm.raw_bytes());
+  int8store(bytes.data() + 16 + sizeof(version), clustering_keys);
   bytes.insert(bytes.end(), frm.stored().begin(), frm.stored().end());
   return bytes;
 }
@@ -54,6 +56,7 @@ bool TableMetadata::decode(teak_slice bytes, TableMetadata *metadata, std::strin
   memcpy(metadata->version, bytes.data + 8, sizeof(metadata->version));
   const size_t history_bytes = uint4korr(bytes.data + 8 + sizeof(metadata->version));
   const uint32_t frm_bytes = uint4korr(bytes.data + 12 + sizeof(metadata->version));
+  metadata->clustering_keys = uint8korr(bytes.data + 16 + sizeof(metadata->version));
   const uint8_t *rest = bytes.data + HEAD_BYTES;
   const size_t rest_bytes = bytes.len - HEAD_BYTES;
   if (history_bytes > rest_bytes || (frm_bytes == 0) != (history_bytes == rest_bytes)) {

@@ -26,8 +26,9 @@ struct TableMetadata {
   uint32_t schema_version = 1;  // of newly written rows
   /* Version of the server's definition; each ALTER has a new one. Zeros: unknown. */
   uint8_t version[MY_UUID_SIZE] = {};
-  RowHistory history;  // of rows of earlier schema versions
-  FrmImage frm;        // of this version; empty: unknown, or of a partition or a temporary table
+  uint64_t clustering_keys = 0;  // a bit for each key whose entries contain the row
+  RowHistory history;            // of rows of earlier schema versions
+  FrmImage frm;                  // of this version; empty: unknown, or of a partition or a temporary table
 
   void set_version(const LEX_CUSTRING &wanted) {
     if (wanted.length == sizeof(version)) memcpy(version, wanted.str, sizeof(version));
@@ -35,6 +36,9 @@ struct TableMetadata {
   bool has_version(const LEX_CUSTRING &wanted) const {
     return wanted.length == sizeof(version) && memcmp(version, wanted.str, sizeof(version)) == 0;
   }
+
+  bool is_clustering(uint key) const { return (clustering_keys >> key & 1) != 0; }
+  void set_clustering(uint key) { clustering_keys |= uint64_t{1} << key; }
 
   bool knows_version() const;
   void forget_version() { memset(version, 0, sizeof(version)); }

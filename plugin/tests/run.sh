@@ -36,7 +36,7 @@ flock -n 9 || fail "Another run is using $WORK; CODEC_TEST_DIR names another dir
 
 # ---- build -----------------------------------------------------------------------------------------------------------
 
-FLAGS=(-I"$HERE/.." -std=gnu++17 -fPIC -O2 -g -Wall -Wextra -Werror -fno-strict-aliasing -DMYSQL_DYNAMIC_PLUGIN -DMYSQL_SERVER
+FLAGS=(-I"$HERE/.." -I"$HERE/../../crates/c_api/include" -std=gnu++17 -fPIC -O2 -g -Wall -Wextra -Werror -fno-strict-aliasing -DMYSQL_DYNAMIC_PLUGIN -DMYSQL_SERVER
     -DHAVE_CONFIG_H -DDBUG_OFF -isystem "$HEADERS" -isystem "$SOURCE/sql" -isystem "$SOURCE/include"
     -isystem "$BUILD/include" -isystem "$SOURCE/wsrep-lib/include" -isystem "$SOURCE/wsrep-lib/wsrep-API/v26")
 [ -z "$SANITIZE" ] || FLAGS+=(-fsanitize=address -fno-omit-frame-pointer)
@@ -110,9 +110,9 @@ fi
 verdict "the example of docs/design/format.md" $FAULTS
 
 say "reading rows of earlier schema versions, by the example of docs/design/format.md"
-# The history only, which follows a header of 32 bytes.
+# The history only, which follows a header of 40 bytes.
 HISTORY=$(sed -n '/^### Metadata of a table/,/^## /p' "$ROOT/docs/design/format.md" | sed -n '/^```hex/,/^```$/p' | grep -v '^```' |
-    sed 's/|.*//' | tr -d ' \n' | cut -c65-)
+    sed 's/|.*//' | tr -d ' \n' | cut -c81-)
 BEFORE=$(counter passed)
 client -e "SET GLOBAL teakcodec_history = '$HISTORY'"
 FAULTS=$(counter failed)

@@ -1,9 +1,13 @@
 """Tests mariadb-dump of a Teak database while another client writes. The dump must contain one consistent state, and
 load into Teak and into InnoDB. The same for --tab with mariadb-import."""
 
+import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
+
+from tests.harness import ROOT
 
 from . import writer
 from .common import DATABASES, HERE, SOCKET, WORK, Checks, Connection, checksums, tables_of
@@ -11,6 +15,7 @@ from .common import DATABASES, HERE, SOCKET, WORK, Checks, Connection, checksums
 DATABASE = DATABASES["TEAK"]
 CONNECT = ["--no-defaults", f"--socket={SOCKET}", "--user=root"]
 ATTEMPTS = 10
+BUILD_TOOLS = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug" / "teak"
 
 
 def command(*arguments, given=None):
@@ -134,6 +139,56 @@ def logical_dump(checks, connection):
     )
 
 
+# A table as Percona Server's mysqldump writes it. MariaDB refuses its keys and its row format.
+PERCONA = b"""DROP TABLE IF EXISTS `orders`;
+CREATE TABLE `orders` (
+  `id` int(11) NOT NULL,
+  `customer` int(11) DEFAULT NULL,
+  `note` varchar(50) DEFAULT 'CLUSTERING KEY; ENGINE=TokuDB',
+  PRIMARY KEY (`id`),
+  CLUSTERING KEY `customer` (`customer`),
+  UNIQUE CLUSTERING KEY `both` (`note`,`id`),
+  CONSTRAINT `of` FOREIGN KEY (`customer`) REFERENCES `customers` (`id`)
+) ENGINE=TokuDB DEFAULT CHARSET=utf8 ROW_FORMAT=TOKUDB_QUICKLZ
+/*!50100 PARTITION BY HASH (id)
+PARTITIONS 2 */;
+INSERT INTO `orders` VALUES (1,7,'ROW_FORMAT=TOKUDB_ZLIB'),(2,NULL,'b');
+"""
+
+
+def convert(text, *options):
+    """Runs `teak convert-dump`. Returns its status, output and messages."""
+    done = subprocess.run([BUILD_TOOLS, "convert-dump", *options], input=text, capture_output=True, check=False)
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+def converted_dumps(checks, connection):
+    command("cargo", "build", "--quiet", "--locked", "-p", "teak-tools")
+    status, text, messages = convert(dump("clients_innodb"), "--drop-foreign-keys", "--drop-fulltext-and-spatial-keys")
+    checks.same("teak convert-dump: converts a dump of InnoDB", status, 0)
+    load(connection, "clients_loaded", text)
+    checks.same("teak convert-dump: the loaded tables have the same checksums", checksums(connection, "clients_innodb"),
+                checksums(connection, "clients_loaded"))
+    engines = connection.run("SELECT DISTINCT engine FROM information_schema.tables WHERE table_schema = 'clients_loaded' AND engine IS NOT NULL")
+    checks.same("teak convert-dump: every table is loaded into Teak", engines, [(b"TEAK",)])
+
+    status, _, messages = convert(PERCONA)
+    checks.same("teak convert-dump: a foreign key is reported", (status, "orders: Teak will refuse: CONSTRAINT `of`" in messages), (2, True))
+    status, text, messages = convert(PERCONA, "--drop-foreign-keys")
+    checks.same("teak convert-dump: converts a table with partitions", (status, messages.count("left out: CLUSTERING")), (0, 2))
+    load(connection, "clients_loaded", text)
+    checks.same("teak convert-dump: the table has partitions", connection.run("SELECT COUNT(*) FROM clients_loaded.orders PARTITION (p0)"), [(b"1",)])
+    plain = re.sub(rb"\n/\*!50100.*\*/", b"", PERCONA, flags=re.DOTALL)
+    status, text, messages = convert(plain, "--drop-foreign-keys")
+    load(connection, "clients_loaded", text)
+    checks.same("teak convert-dump: converts a dump of Percona Server", (status, messages.splitlines()[0]), (0, "1 tables converted, 2 clustering keys, 1 row formats"))
+    created = connection.run("SHOW CREATE TABLE clients_loaded.orders")[0][1].decode()
+    for part in ("KEY `customer` (`customer`) `CLUSTERING`=YES", "UNIQUE KEY `both` (`note`,`id`) `CLUSTERING`=YES", "ENGINE=TEAK", "`COMPRESSION`=lz4"):
+        checks.check(f"teak convert-dump: the table has {part}", part in created, created)
+    checks.same("teak convert-dump: its rows are unchanged", connection.run("SELECT * FROM clients_loaded.orders ORDER BY id"),
+                [(b"1", b"7", b"ROW_FORMAT=TOKUDB_ZLIB"), (b"2", None, b"b")])
+
+
 def import_tab(connection, directory, database, translate):
     """Loads a --tab dump: the tables' .sql files, then their .txt files."""
     connection.run(f"DROP DATABASE IF EXISTS {database}")
@@ -195,6 +250,8 @@ def main():
             prepare(connection)
         with checks.part("mariadb-dump"):
             logical_dump(checks, connection)
+        with checks.part("teak convert-dump"):
+            converted_dumps(checks, connection)
         with checks.part("mariadb-dump --tab"):
             tab_dump(checks, connection)
         connection.run("DROP DATABASE IF EXISTS clients_loaded")

@@ -23,7 +23,9 @@ from .journal import Journal
 TELLERS = 2
 # Maximum number of prepared transactions of a teller that wait for another session to end them.
 LEFT_MAX = 3
-LOCK_TIMEOUT, XAER_NOTA, XA_MARKED = 1205, 1397, (1402, 1613, 1614)
+LOCK_TIMEOUT, XAER_NOTA = 1205, 1397
+# Errors of XA END and XA ROLLBACK for a transaction that is marked for rollback; the first is in the state ROLLBACK ONLY.
+XA_MARKED = (1399, 1402, 1613, 1614)
 
 
 def bank(engine):

@@ -57,27 +57,27 @@ class Writer:
         self.replaces = False  # only if the primary key is always `id`
         self.has_unique_key = lambda: True
 
-    def value(self):
-        if self.shares and self.draw.random() < 0.01:
+    def value(self, may_share=True):
+        if self.shares and may_share and self.draw.random() < 0.02:
             return self.draw.randrange(SHARED)
         if self.draw.random() < 0.1:
             return None
         self.counter += 1
         return self.counter * WRITERS + self.number
 
-    def row(self):
-        return self.value(), self.draw.randrange(10**6), self.draw.choice("abcdefgh") + str(self.draw.randrange(10**9)) * self.draw.randrange(1, 6)
+    def row(self, may_share=True):
+        return self.value(may_share), self.draw.randrange(10**6), self.draw.choice("abcdefgh") + str(self.draw.randrange(10**9)) * self.draw.randrange(1, 6)
 
     def step(self, connection, rows):
         """One statement, and its effect on the rows."""
         id = self.draw.randrange(2000) * WRITERS + self.number
         kind = self.draw.random()
         if id not in rows or kind < 0.2:
-            u, n, v = self.row()
-            verb = "INSERT"
-            if id in rows and self.replaces:
-                verb = "REPLACE"
-            elif id in rows:
+            is_replaced = id in rows and self.replaces
+            # REPLACE would also delete another writer's row with the same value of a unique key.
+            u, n, v = self.row(may_share=not is_replaced)
+            verb = "REPLACE" if is_replaced else "INSERT"
+            if id in rows and not is_replaced:
                 connection.run(f"DELETE FROM {TABLE} WHERE id = {id}")
             connection.run(f"{verb} INTO {TABLE} (id, u, n, v) VALUES ({id}, {'NULL' if u is None else u}, {n}, '{v}')")
             rows[id] = (u, n, v)
@@ -139,10 +139,21 @@ class Test:
         connection.run(CREATE)
         connection.run(f"INSERT INTO {TABLE} (id, u, n, v) SELECT -seq, -seq, seq * 7919 % 1000003, CONCAT('fixed ', seq) FROM {DATABASE}.seq_1_to_{self.options.rows}")
 
+    def wait_for_duplicates(self):
+        """Waits until rows of the writers have the same values of `u`, which may take a while on a slow machine."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not any(writer.faults for writer in self.writers):
+            values = [u for writer in self.writers for u, _, _ in list(writer.rows.values()) if u is not None and u < SHARED]
+            if len(values) - len(set(values)) >= 5:
+                return
+            time.sleep(0.01)
+
     def change(self, connection, text, shares):
         """Runs a statement while the writers write. Returns whether it succeeded."""
-        before = sum(writer.done for writer in self.writers)
         has_unique = text is not None and "UNIQUE" in text
+        if shares and has_unique:
+            self.wait_for_duplicates()
+        before = sum(writer.done for writer in self.writers)
         # A writer may find the key before the ALTER has returned.
         self.unique_key |= has_unique
         try:

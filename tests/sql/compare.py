@@ -21,6 +21,8 @@ PLAIN_READ = re.compile(r"(?!.*(?: FOR UPDATE| LOCK IN SHARE MODE))[ (]*(?:SELEC
 ALTERS = re.compile(r"ALTER|CREATE (OR REPLACE )?TABLE|BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR 1845")
 OF_TEAK = re.compile(r"\{teak:([^}]*)\}")
 REFUSED_KEY = b"a key of up to "
+# Whether the buffers of a join fit into their limit depends on the mean length of the rows, which is an estimate.
+NO_JOIN_BUFFER = b"Could not create a join buffer"
 BATCH_BYTES = 60_000  # well below the socket's buffer: all is sent before any answer is read
 
 
@@ -184,6 +186,7 @@ class Pair:
                 if why:
                     left, right = (flat(answer) for answer, _ in pair)
                     refused = any(first[:2] == LARGE_UNDO for first in left) or any(each[:2] == ("error", NOT_SUPPORTED) and REFUSED_KEY in bytes_of(each[2]) for each in right)
+                    refused |= any(each[0] == "error" and NO_JOIN_BUFFER in bytes_of(each[2]) for each in [*left, *right])
                     refused |= "EXCHANGE PARTITION" in statement.text and left[0][:2] == ENGINE_FAILED != right[0][:2]
                     alone = any((first[:2] == LOCKED) != (second[:2] == LOCKED) for first, second in zip(left, right))
                     newer = not PLAIN_READ.match(statement.text) and any(first[:2] == DEFINITION_CHANGED != second[:2] for first, second in zip(left, right))

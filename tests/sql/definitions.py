@@ -174,6 +174,8 @@ def repartition(draw, table, collations):
         raise Unusable
     changed = copy.copy(table)
     changed.partitions = ""
+    if any(key.clustering for key in table.keys):
+        raise Unusable
     make_partitions(draw, changed)
     if not changed.partitions:
         raise Unusable

@@ -46,10 +46,11 @@ class Collations:
 
 class Key:
     """Parts are (column, prefix length or 0, descending). `hashed`: a long key of which the server stores only a hash.
-    `ignored`: no plan uses it."""
+    `ignored`: no plan uses it. `clustering`: in Teak, its entries contain the row."""
 
-    def __init__(self, kind, name, parts, hashed=False):
-        self.kind, self.name, self.parts, self.hashed, self.ignored = kind, name, parts, hashed, False
+    def __init__(self, kind, name, parts, hashed=False, clustering=False):
+        self.kind, self.name, self.parts, self.hashed, self.clustering = kind, name, parts, hashed, clustering
+        self.ignored = False
 
     def columns(self):
         return [column for column, _, __ in self.parts]
@@ -59,7 +60,7 @@ class Key:
                           for column, prefix, descending in self.parts)
         if self.kind == "PRIMARY":
             return f"PRIMARY KEY ({parts})"
-        return f"{self.kind} {self.name} ({parts})" + (" IGNORED" if self.ignored else "")
+        return f"{self.kind} {self.name} ({parts})" + (" IGNORED" if self.ignored else "") + ("{teak: CLUSTERING=YES}" if self.clustering else "")
 
     def usable_name(self):
         return "PRIMARY" if self.kind == "PRIMARY" else self.name
@@ -184,7 +185,8 @@ def make_key(draw, table, kind, columns=None, limit=None):
         if found:
             parts.append(found[0])
             space -= found[1]
-    return Key(kind, table.new_name("k"), parts) if parts else None
+    clustering = kind != "PRIMARY" and not table.partitions and draw.random() < 0.2
+    return Key(kind, table.new_name("k"), parts, clustering=clustering) if parts else None
 
 
 def make_hashed_key(draw, table):
@@ -217,6 +219,9 @@ def make_table(draw, name, collations, versioned=False, virtual_keys=True, divis
                 table.columns.append(column)
     _add_keys(draw, table, collations)
     if draw.random() < 0.2:
+        # The server refuses options of keys of partitioned tables.
+        for key in table.keys:
+            key.clustering = False
         make_partitions(draw, table)
     if draw.random() < 0.15:
         table.options += " CHARACTER SET {} COLLATE {}".format(*collations.choose(draw))

@@ -2,6 +2,7 @@
 //! byte codecs, checksums and page compression. All other crates depend on this
 //! one. It depends on none of them, opens no files and starts no threads.
 
+pub mod byte_size;
 pub mod bytes;
 pub mod checksum;
 pub mod codec;
@@ -19,6 +20,7 @@ pub mod token_bucket;
 pub mod visibility;
 pub mod write_id_ranges;
 
+pub use byte_size::ByteSize;
 pub use codec::Codec;
 pub use error::{StorageError, StorageResult};
 pub use ids::{CommitSequence, FileId, Lsn, TransactionId, WriteId};

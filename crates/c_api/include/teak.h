@@ -336,6 +336,9 @@ teak_status teak_engine_checkpoint(teak_engine *engine);
 // values, both byte strings. The caller derives the entries of a row and writes all of them in
 // one call.
 
+// Instead of the number of a bit: every value has the column.
+#define TEAK_NEVER_ABSENT UINT32_MAX
+
 // Number of counters that a table has.
 #define TEAK_TABLE_COUNTERS 8
 
@@ -368,6 +371,44 @@ typedef enum teak_suffix {
   TEAK_SUFFIX_COUNTED = 2,
 } teak_suffix;
 
+// What the bytes of a column mean.
+typedef enum teak_column_kind {
+  // Any bytes.
+  TEAK_COLUMN_BYTES = 0,
+  // An unsigned little-endian integer of 1 to 8 bytes.
+  TEAK_COLUMN_UNSIGNED_LITTLE = 1,
+  // A little-endian integer of 1 to 8 bytes in two's complement.
+  TEAK_COLUMN_SIGNED_LITTLE = 2,
+  // An unsigned big-endian integer of 1 to 8 bytes, or bytes that order like one.
+  TEAK_COLUMN_UNSIGNED_BIG = 3,
+  // A little-endian IEEE 754 number of 4 or 8 bytes.
+  TEAK_COLUMN_FLOAT = 4,
+  // A packed decimal number of `digits` digits, at most 18, `fraction` of them after the decimal point, as
+  // MariaDB stores the type DECIMAL.
+  TEAK_COLUMN_DECIMAL = 5,
+} teak_column_kind;
+
+// A column of fixed width.
+typedef struct teak_column {
+  // What the bytes mean.
+  teak_column_kind kind;
+  // Number of bytes. Ignored for decimals.
+  uint32_t width;
+  // Only of decimals: the number of digits, and of those after the decimal point.
+  uint32_t digits;
+  // See `digits`.
+  uint32_t fraction;
+} teak_column;
+
+// A column of fixed width that values may lack.
+typedef struct teak_optional_column {
+  // The column.
+  teak_column column;
+  // The number of the bit that is set in values that lack the column: eight times its byte in the
+  // value, which must be one of those of `value_columns`, plus its place in the byte, the lowest being 0.
+  uint32_t null_bit;
+} teak_optional_column;
+
 // An index of a table to create. Zero means the default for every field except label. Fields are
 // added at the end in later versions.
 typedef struct teak_index_definition {
@@ -392,6 +433,28 @@ typedef struct teak_index_definition {
   teak_suffix suffix;
   // Only for TEAK_SUFFIX_FIXED: the length of the suffix in bytes, at most 65535.
   uint32_t suffix_bytes;
+  // The columns that every key consists of, if all keys have one length; NULL: not known.
+  const teak_column *key_columns;
+  // Number of columns of keys.
+  size_t key_column_count;
+  // The columns that the first `value_fixed_bytes` bytes of every value consist of; NULL: not known.
+  // Pages of bottom runs encode columns by type, which makes files smaller. Values that have other
+  // columns there are encoded correctly, too.
+  const teak_column *value_columns;
+  // Number of columns of values.
+  size_t value_column_count;
+  // The columns of fixed width that follow the first `value_fixed_bytes` bytes of values, in this order;
+  // NULL: not known. If values also have no other bytes than those of their
+  // variable columns, pages of bottom runs encode these columns by type, too.
+  const teak_optional_column *optional_columns;
+  // Number of optional columns.
+  size_t optional_column_count;
+  // The columns of byte strings that follow the optional columns: for each the number of the bit that
+  // is set in the values that lack it (see teak_optional_column), or TEAK_NEVER_ABSENT. Values contain the
+  // length of each string, an LEB128 varint, then all strings. NULL: not known.
+  const uint32_t *variable_columns;
+  // Number of variable columns.
+  size_t variable_column_count;
 } teak_index_definition;
 
 // A table to create. Fields are added at the end in later versions.
@@ -730,6 +793,19 @@ teak_status teak_transaction_delete(teak_transaction *transaction,
                                     const teak_row_entry *entries,
                                     size_t count);
 
+// Returns how many rows of the table the reads of the transaction without locks see, without reading
+// them. Takes the snapshot, as the first such read does. TEAK_NOT_FOUND when the number is not known:
+// after a crash, after a rebuild of the table, for a snapshot that is older than the table's index,
+// under TEAK_READ_UNCOMMITTED, when the transaction has deleted all rows or a range of them, and when
+// it has written rows that changed after its snapshot. A scan of a whole index makes it known.
+teak_status teak_transaction_count_rows(teak_transaction *transaction,
+                                        teak_table *table,
+                                        uint64_t *count);
+
+// Whether teak_transaction_count_rows() would probably return the number of rows. Takes no snapshot. false
+// for NULL and after an error of opening the table's files.
+bool teak_table_knows_row_count(teak_table *table);
+
 // Whether teak_transaction_delete_all() suits the table: it has at least about `rows_min` rows, no
 // alteration is building indexes of it, and it was not emptied like this many times shortly before.
 // false for NULL and after an error of opening its files.
@@ -864,6 +940,17 @@ teak_status teak_cursor_set_bounds(teak_cursor *cursor, teak_slice lower, teak_s
 // entries may be missing. If the keys of the index have no suffix, the call only sets bounds.
 teak_status teak_cursor_set_prefix(teak_cursor *cursor, teak_slice prefix);
 
+// Lets scans of a cursor for consistent reads return only some columns of the values, which is faster if they are many. The
+// values keep their form: they may have any bytes instead of other columns of fixed width, and empty strings instead of other
+// variable columns. `columns`: `count` numbers with a bit for each column of teak_index_definition, first value_columns, then
+// optional_columns, then variable_columns; the lowest bit of the first number is the first column, which is always returned. A
+// count of 0 means all columns, the default. Only values that begin with `beginning`, within the first column, consist of these
+// columns; others are returned whole, as are all values by teak_cursor_get and by locking cursors.
+teak_status teak_cursor_set_columns(teak_cursor *cursor,
+                                    teak_slice beginning,
+                                    const uint64_t *columns,
+                                    size_t count);
+
 // Sets whether a locking cursor skips rows that other transactions have locked or written, instead
 // of waiting. The cursor then locks no ranges. Default: false.
 teak_status teak_cursor_set_skip_locked(teak_cursor *cursor, bool skip);
@@ -893,6 +980,19 @@ teak_status teak_cursor_last(teak_cursor *cursor, teak_row *row);
 
 // Moves to the next row. TEAK_NOT_FOUND after the last.
 teak_status teak_cursor_next(teak_cursor *cursor, teak_row *row);
+
+// Moves to the next row like teak_cursor_next(), and also returns rows that follow it, as far as
+// they are in memory side by side: `count` rows in all, at least one and at most `capacity`. The
+// cursor remains on the first of them. `passed`: before that, it moves over so many of the other
+// rows that the last call returned; at most their number, and 0 unless the last call on the cursor
+// was this one. The bytes of all rows are valid until the next call on the cursor. Rows that the
+// transaction writes after a call are not among those that it returned. A locking cursor returns
+// one row. TEAK_NOT_FOUND after the last.
+teak_status teak_cursor_next_rows(teak_cursor *cursor,
+                                  size_t passed,
+                                  teak_row *rows,
+                                  size_t capacity,
+                                  size_t *count);
 
 // Moves to the previous row. TEAK_NOT_FOUND before the first.
 teak_status teak_cursor_previous(teak_cursor *cursor, teak_row *row);

@@ -485,6 +485,61 @@ teak_status teak_lock_wait_list(teak_engine *engine,
                                 void (*sink)(void *context, const teak_wait_info *wait),
                                 void *context);
 
+// --- List of indexes -----------------------------------------------------------------------------
+
+// An index of a table. If its file is closed, the sizes are those of the time when it was closed, or of
+// the last checkpoint before a crash, and `pages`, `cached_bytes` and all counts since the file was opened are 0.
+typedef struct teak_index_info {
+  // The name of the table.
+  teak_slice table;
+  // The label, see teak_index_definition.
+  teak_slice label;
+  // The path of the file, relative to the data directory.
+  teak_slice path;
+  // The number of the index in the table; 0 contains the rows.
+  uint32_t index;
+  // Compression of bottom runs; never TEAK_CODEC_DEFAULT.
+  teak_codec codec;
+  // Whether the file is open.
+  bool is_open;
+  // Estimated number of live entries.
+  uint64_t entries;
+  // Number of tombstones on disk.
+  uint64_t tombstones;
+  // Bytes of the entries on disk before compression, old versions included.
+  uint64_t raw_bytes;
+  // Bytes of the file that contain data.
+  uint64_t live_bytes;
+  // Bytes of the file.
+  uint64_t file_bytes;
+  // Bytes in memory that have not been flushed.
+  uint64_t memtable_bytes;
+  // Bytes of its decoded blocks in memory.
+  uint64_t cached_bytes;
+  // Number of levels of nodes.
+  uint64_t height;
+  // Number of sorted runs.
+  uint64_t runs;
+  // Number of pages.
+  uint64_t pages;
+  // Number of blocks read since the file was opened.
+  uint64_t blocks_read;
+  // Bytes of these blocks in the file.
+  uint64_t bytes_read;
+  // Bytes before compression that flushes of memtables have written since the file was opened.
+  uint64_t raw_bytes_flushed;
+  // Bytes before compression that all flushes and merges have written since the file was opened.
+  uint64_t raw_bytes_written;
+  // Bytes that were written to the file since it was opened.
+  uint64_t bytes_written;
+} teak_index_info;
+
+// Calls `sink` for each index of each table except temporary ones, in the order of the names of the
+// tables. Opens no files. Slices are valid during the call of `sink`.
+teak_status teak_index_list(teak_engine *engine,
+                            void (*sink)(void *context, const teak_index_info *index),
+                            void *context);
+
 #ifdef __cplusplus
 }
 #endif

@@ -19,7 +19,7 @@ mod versioned;
 
 pub(crate) use self::callback::{Context, interruption, progress_report};
 pub(crate) use self::failure::{Failure, Outcome};
-pub(crate) use self::pointers::{Out, OwnedHandle, array, exclusive, is_null, reference};
+pub(crate) use self::pointers::{Out, OutArray, OwnedHandle, array, exclusive, is_null, reference};
 pub(crate) use self::run::{LAST_ERROR, call, value_or};
 pub(crate) use self::versioned::{
     Extensible, Versioned, first_version_bytes, read_elements, read_versioned, size_of_field,
@@ -51,7 +51,7 @@ pub(crate) use boundary;
 /// - `owned`: the part of a transaction that only its owning thread uses;
 /// - `bytes`, `optional`, `text`: a slice; `optional` is `None` for NULL, `text` is UTF-8;
 /// - `out`: an out-parameter; `maybe_out`: one that may be NULL;
-/// - `array(pointer, count)`;
+/// - `array(pointer, count)`; `out_array(pointer, count)`: an array of out-parameters;
 /// - `callback`: a function pointer that is not NULL.
 macro_rules! argument {
     (reference $name:ident) => {
@@ -86,6 +86,11 @@ macro_rules! argument {
     (maybe_out $name:ident) => {
         // SAFETY: the contract of `boundary`.
         let $name = unsafe { $crate::boundary::Out::new($name) };
+    };
+    (out_array $name:ident, $count:ident) => {
+        // SAFETY: the contract of `boundary`.
+        let $name = unsafe { $crate::boundary::OutArray::new($name, $count) }
+            .ok_or_else(|| $crate::boundary::is_null(stringify!($name)))?;
     };
     (array $name:ident, $count:ident) => {
         // SAFETY: the contract of `boundary`.

@@ -133,6 +133,25 @@ pub unsafe extern "C" fn teak_cursor_set_prefix(
     })
 }
 
+/// Lets scans of a cursor for consistent reads return only some columns of the values, which is faster if they are many. The
+/// values keep their form: they may have any bytes instead of other columns of fixed width, and empty strings instead of other
+/// variable columns. `columns`: `count` numbers with a bit for each column of teak_index_definition, first value_columns, then
+/// optional_columns, then variable_columns; the lowest bit of the first number is the first column, which is always returned. A
+/// count of 0 means all columns, the default. Only values that begin with `beginning`, within the first column, consist of these
+/// columns; others are returned whole, as are all values by teak_cursor_get and by locking cursors.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_set_columns(
+    cursor: *mut teak_cursor,
+    beginning: teak_slice,
+    columns: *const u64,
+    count: usize,
+) -> teak_status {
+    boundary!([exclusive(cursor), bytes(beginning), array(columns, count)] {
+        cursor.cursor.set_columns(beginning, columns);
+        Ok(())
+    })
+}
+
 /// Sets the lock policy of a cursor to `policy`, or if `on` is false, resets it from `policy` to
 /// waiting.
 pub(crate) fn change_policy(cursor: &mut Cursor, policy: LockPolicy, on: bool) {
@@ -200,11 +219,16 @@ fn found(found: Option<Row<'_>>, row: Out<teak_row>) -> Outcome {
     let Some(found) = found else {
         return Ok(TEAK_NOT_FOUND);
     };
-    row.set(teak_row {
-        key: teak_slice::of(found.key),
-        value: teak_slice::of_optional((!found.is_value_skipped).then_some(found.value)),
-    });
+    row.set(row_of(found));
     Ok(TEAK_OK)
+}
+
+#[inline]
+fn row_of(row: Row<'_>) -> teak_row {
+    teak_row {
+        key: teak_slice::of(row.key),
+        value: teak_slice::of_optional((!row.is_value_skipped).then_some(row.value)),
+    }
 }
 
 /// Gets the row with exactly this key. The position of a scan does not change. Lookups of missing
@@ -281,6 +305,36 @@ pub unsafe extern "C" fn teak_cursor_next(
 ) -> teak_status {
     // SAFETY: the contract of `boundary`.
     unsafe { moved(cursor, row, Cursor::next) }
+}
+
+/// Moves to the next row like teak_cursor_next(), and also returns rows that follow it, as far as
+/// they are in memory side by side: `count` rows in all, at least one and at most `capacity`. The
+/// cursor remains on the first of them. `passed`: before that, it moves over so many of the other
+/// rows that the last call returned; at most their number, and 0 unless the last call on the cursor
+/// was this one. The bytes of all rows are valid until the next call on the cursor. Rows that the
+/// transaction writes after a call are not among those that it returned. A locking cursor returns
+/// one row. TEAK_NOT_FOUND after the last.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_next_rows(
+    cursor: *mut teak_cursor,
+    passed: usize,
+    rows: *mut teak_row,
+    capacity: usize,
+    count: *mut usize,
+) -> teak_status {
+    boundary!([out_array(rows, capacity), out(count)] {
+        // SAFETY: the contract of `boundary`.
+        let (cursor, transaction) = unsafe { parts(cursor) }?;
+        if rows.len() == 0 {
+            return Err(Failure::invalid("capacity is 0"));
+        }
+        let Some(found) = cursor.next_rows(transaction, passed, rows.len())? else {
+            return Ok(TEAK_NOT_FOUND);
+        };
+        count.set(found.len());
+        rows.set(found.iter().map(row_of));
+        Ok(TEAK_OK)
+    })
 }
 
 /// Moves to the previous row. TEAK_NOT_FOUND before the first.

@@ -250,6 +250,37 @@ pub unsafe extern "C" fn teak_transaction_delete(
     })
 }
 
+/// Returns how many rows of the table the reads of the transaction without locks see, without reading
+/// them. Takes the snapshot, as the first such read does. TEAK_NOT_FOUND when the number is not known:
+/// after a crash, after a rebuild of the table, for a snapshot that is older than the table's index,
+/// under TEAK_READ_UNCOMMITTED, when the transaction has deleted all rows or a range of them, and when
+/// it has written rows that changed after its snapshot. A scan of a whole index makes it known.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_count_rows(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    count: *mut u64,
+) -> teak_status {
+    boundary!([owned(transaction), reference(table), out(count)] {
+        match transaction.count_rows(&table.handle)? {
+            Some(rows) => {
+                count.set(rows);
+                Ok(())
+            }
+            None => Err(EngineError::NotFound.into()),
+        }
+    })
+}
+
+/// Whether teak_transaction_count_rows() would probably return the number of rows. Takes no snapshot. false
+/// for NULL and after an error of opening the table's files.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_knows_row_count(table: *mut teak_table) -> bool {
+    boundary!(or false, [reference(table)] {
+        Ok(table.handle.knows_row_count()?)
+    })
+}
+
 /// Whether teak_transaction_delete_all() suits the table: it has at least about `rows_min` rows, no
 /// alteration is building indexes of it, and it was not emptied like this many times shortly before.
 /// false for NULL and after an error of opening its files.

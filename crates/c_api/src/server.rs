@@ -2,6 +2,7 @@
 
 pub mod alteration;
 pub mod cursor;
+pub mod indexes;
 pub mod locks;
 pub mod prepared;
 pub mod salvage;

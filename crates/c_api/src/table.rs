@@ -1,14 +1,17 @@
 //! Tables: creating, opening, dropping, checking.
 
 use crate::boundary::{
-    Extensible, Failure, Versioned, boundary, first_version_bytes, free, interruption,
+    Extensible, Failure, Versioned, array, boundary, first_version_bytes, free, interruption,
     read_elements, read_versioned,
 };
 use crate::codec::{codec_of, teak_codec_number};
 use crate::handles::{teak_engine, teak_table};
 use crate::slice::teak_slice;
 use crate::status::teak_status;
-use ::teak_engine::{FilterKeys, IndexDefinition, KeySuffix, TableDefinition};
+use ::teak_engine::{
+    Column, ColumnKind, Decimal, FilterKeys, IndexDefinition, KeySuffix, OptionalColumn,
+    PageColumns, TableDefinition, ValueTail,
+};
 use std::ffi::{c_char, c_void};
 
 /// An index of a table to create. Zero means the default for every field except label. Fields are
@@ -37,6 +40,78 @@ pub struct teak_index_definition {
     pub suffix: teak_suffix_number,
     /// Only for TEAK_SUFFIX_FIXED: the length of the suffix in bytes, at most 65535.
     pub suffix_bytes: u32,
+    /// The columns that every key consists of, if all keys have one length; NULL: not known.
+    pub key_columns: *const teak_column,
+    /// Number of columns of keys.
+    pub key_column_count: usize,
+    /// The columns that the first `value_fixed_bytes` bytes of every value consist of; NULL: not known.
+    /// Pages of bottom runs encode columns by type, which makes files smaller. Values that have other
+    /// columns there are encoded correctly, too.
+    pub value_columns: *const teak_column,
+    /// Number of columns of values.
+    pub value_column_count: usize,
+    /// The columns of fixed width that follow the first `value_fixed_bytes` bytes of values, in this order;
+    /// NULL: not known. If values also have no other bytes than those of their
+    /// variable columns, pages of bottom runs encode these columns by type, too.
+    pub optional_columns: *const teak_optional_column,
+    /// Number of optional columns.
+    pub optional_column_count: usize,
+    /// The columns of byte strings that follow the optional columns: for each the number of the bit that
+    /// is set in the values that lack it (see teak_optional_column), or TEAK_NEVER_ABSENT. Values contain the
+    /// length of each string, an LEB128 varint, then all strings. NULL: not known.
+    pub variable_columns: *const u32,
+    /// Number of variable columns.
+    pub variable_column_count: usize,
+}
+
+/// Instead of the number of a bit: every value has the column.
+pub const TEAK_NEVER_ABSENT: u32 = u32::MAX;
+
+/// A column of fixed width that values may lack.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct teak_optional_column {
+    /// The column.
+    pub column: teak_column,
+    /// The number of the bit that is set in values that lack the column: eight times its byte in the
+    /// value, which must be one of those of `value_columns`, plus its place in the byte, the lowest being 0.
+    pub null_bit: u32,
+}
+
+/// What the bytes of a column mean.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum teak_column_kind {
+    /// Any bytes.
+    TEAK_COLUMN_BYTES = 0,
+    /// An unsigned little-endian integer of 1 to 8 bytes.
+    TEAK_COLUMN_UNSIGNED_LITTLE = 1,
+    /// A little-endian integer of 1 to 8 bytes in two's complement.
+    TEAK_COLUMN_SIGNED_LITTLE = 2,
+    /// An unsigned big-endian integer of 1 to 8 bytes, or bytes that order like one.
+    TEAK_COLUMN_UNSIGNED_BIG = 3,
+    /// A little-endian IEEE 754 number of 4 or 8 bytes.
+    TEAK_COLUMN_FLOAT = 4,
+    /// A packed decimal number of `digits` digits, at most 18, `fraction` of them after the decimal point, as
+    /// MariaDB stores the type DECIMAL.
+    TEAK_COLUMN_DECIMAL = 5,
+}
+
+/// The number of a `teak_column_kind`, as C passes it.
+pub type teak_column_kind_number = u32;
+
+/// A column of fixed width.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct teak_column {
+    /// What the bytes mean.
+    pub kind: teak_column_kind_number,
+    /// Number of bytes. Ignored for decimals.
+    pub width: u32,
+    /// Only of decimals: the number of digits, and of those after the decimal point.
+    pub digits: u32,
+    /// See `digits`.
+    pub fraction: u32,
 }
 
 /// The suffix of the keys of an index.
@@ -119,7 +194,80 @@ pub(crate) unsafe fn definition_of(
         page_bytes: index.page_bytes,
         filter_keys: filter_keys_of(index)?,
         value_fixed_bytes: index.value_fixed_bytes,
+        // SAFETY: the caller guarantees the contract of `boundary`.
+        columns: unsafe { page_columns_of(index) }?,
     })
+}
+
+unsafe fn page_columns_of(index: &teak_index_definition) -> Result<PageColumns, Failure> {
+    let invalid = |name: &str| Failure::invalid(format!("a column of {name} is not valid"));
+    let list = |columns: &[teak_column], name| {
+        let columns = columns.iter().map(column_of);
+        let columns: Option<Vec<Column>> = columns.collect();
+        columns.ok_or_else(|| invalid(name))
+    };
+    // SAFETY: the caller guarantees the contract of `boundary`.
+    let (key, value, optional, variable) = unsafe {
+        (
+            array(index.key_columns, index.key_column_count, "key_columns")?,
+            array(
+                index.value_columns,
+                index.value_column_count,
+                "value_columns",
+            )?,
+            array(
+                index.optional_columns,
+                index.optional_column_count,
+                "optional_columns",
+            )?,
+            array(
+                index.variable_columns,
+                index.variable_column_count,
+                "variable_columns",
+            )?,
+        )
+    };
+    let value = list(value, "value_columns")?;
+    let width: usize = value.iter().map(|column| column.width()).sum();
+    if !value.is_empty() && width != index.value_fixed_bytes as usize {
+        return Err(Failure::invalid(
+            "value_columns do not add up to value_fixed_bytes",
+        ));
+    }
+    let bit_of = |bit: u32, name| match bit as usize / 8 < width {
+        true => Ok(bit),
+        false => Err(Failure::invalid(format!(
+            "a null bit of {name} is not in value_columns"
+        ))),
+    };
+    let mut tail = ValueTail::default();
+    for optional in optional {
+        let column = column_of(&optional.column).ok_or_else(|| invalid("optional_columns"))?;
+        let null_bit = bit_of(optional.null_bit, "optional_columns")?;
+        tail.optional.push(OptionalColumn { column, null_bit });
+    }
+    for null_bit in variable {
+        tail.variable.push(match *null_bit {
+            TEAK_NEVER_ABSENT => None,
+            bit => Some(bit_of(bit, "variable_columns")?),
+        });
+    }
+    Ok(PageColumns::with_tail(
+        list(key, "key_columns")?,
+        value,
+        tail,
+    ))
+}
+
+fn column_of(given: &teak_column) -> Option<Column> {
+    let small = |number: u32| u8::try_from(number).ok();
+    match small(given.kind).and_then(ColumnKind::from_number)? {
+        ColumnKind::Decimal => {
+            let (digits, fraction) = (small(given.digits)?, small(given.fraction)?);
+            Decimal::new(digits, fraction).map(Column::of_decimals)
+        }
+        kind => Column::new(kind, given.width),
+    }
 }
 
 fn filter_keys_of(index: &teak_index_definition) -> Result<FilterKeys, Failure> {

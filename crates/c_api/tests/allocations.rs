@@ -109,20 +109,32 @@ fn new_directory() -> std::path::PathBuf {
     directory
 }
 
-#[test]
-fn calls_made_per_row_do_not_allocate() {
-    let directory = new_directory();
-    let options = options(directory.to_str().unwrap());
-    let name = slice(b"./db/rows");
-    let indexes = [b"p", b"u", b"s"].map(|label| teak_index_definition {
+fn index(label: &'static [u8]) -> teak_index_definition {
+    teak_index_definition {
         label: slice(label),
         codec: teak_c_api::codec::teak_codec::TEAK_CODEC_LZ4 as u32,
         page_bytes: 0,
         exact_lookups: true,
         value_fixed_bytes: 0,
+        key_columns: std::ptr::null(),
+        key_column_count: 0,
+        value_columns: std::ptr::null(),
+        value_column_count: 0,
+        optional_columns: std::ptr::null(),
+        optional_column_count: 0,
+        variable_columns: std::ptr::null(),
+        variable_column_count: 0,
         suffix: 0,
         suffix_bytes: 0,
-    });
+    }
+}
+
+#[test]
+fn calls_made_per_row_do_not_allocate() {
+    let directory = new_directory();
+    let options = options(directory.to_str().unwrap());
+    let name = slice(b"./db/rows");
+    let indexes = [b"p", b"u", b"s"].map(|label| index(label));
     let definition = teak_table_definition {
         struct_size: size_of::<teak_table_definition>(),
         index_struct_size: size_of::<teak_index_definition>(),

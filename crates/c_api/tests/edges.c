@@ -76,6 +76,23 @@ static bool bounded(const char *key, const char *lower, const char *upper) {
   return (!lower || compare(key, lower) >= 0) && (!upper || compare(key, upper) < 0);
 }
 
+/* Seeks, then takes several rows in each call to the end, comparing with the array. */
+static void seek_and_take(teak_cursor *cursor, teak_slice given, teak_seek seek, const char *probe, const char *lower,
+                          const char *upper) {
+  teak_row rows[3];
+  size_t count = 1, next = 0;
+  teak_status status = teak_cursor_seek(cursor, given, seek, rows);
+  for (int n = 0; n < KEYS_COUNT; n++) {
+    if (!wanted(KEYS[n], probe, seek) || !bounded(KEYS[n], lower, upper)) continue;
+    CHECK(status == TEAK_OK && equal(rows[next].key, KEYS[n]) && equal(rows[next].value, KEYS[n]));
+    if (++next < count) continue;
+    status = teak_cursor_next_rows(cursor, count - 1, rows, 3, &count);
+    CHECK(status != TEAK_OK || (count >= 1 && count <= 3));
+    next = 0;
+  }
+  CHECK(status == TEAK_NOT_FOUND);
+}
+
 /* Seeks, then steps to the end, comparing with the array. */
 static void seek_and_walk(teak_cursor *cursor, const char *probe, teak_seek seek, const char *lower, const char *upper) {
   const bool forward = seek == TEAK_SEEK_AT_OR_AFTER || seek == TEAK_SEEK_AFTER_PREFIX;
@@ -91,6 +108,7 @@ static void seek_and_walk(teak_cursor *cursor, const char *probe, teak_seek seek
     status = forward ? teak_cursor_next(cursor, &row) : teak_cursor_previous(cursor, &row);
   }
   CHECK(status == TEAK_NOT_FOUND);
+  if (forward) seek_and_take(cursor, given, seek, probe, lower, upper);
 }
 
 static void all_seeks(teak_engine *engine, teak_table *table, teak_lock_mode mode) {
@@ -425,6 +443,11 @@ static void wrong_slices(teak_engine *engine) {
   REFUSED(teak_table_exists(engine, text("../outside"), &exists));
   CHECK(teak_cursor_open(t, table, 2, TEAK_LOCK_NONE, &(teak_cursor *){ NULL }) == TEAK_NO_SUCH_INDEX);
   REFUSED(teak_cursor_open(t, table, 0, (teak_lock_mode)3, &(teak_cursor *){ NULL }));
+  size_t count;
+  REFUSED(teak_cursor_next_rows(cursor, 0, &row, 0, &count));
+  REFUSED(teak_cursor_next_rows(cursor, 0, NULL, 1, &count));
+  REFUSED(teak_cursor_next_rows(cursor, 0, &row, 1, NULL));
+  REFUSED(teak_cursor_next_rows(cursor, 1, &row, 1, &count));
   /* An empty key is valid, even if its pointer is NULL. */
   CHECK(teak_cursor_get(cursor, NONE, &row) == TEAK_NOT_FOUND);
   OK(teak_cursor_first(cursor, &row));

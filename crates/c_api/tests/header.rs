@@ -110,6 +110,11 @@ const SERVER: &[Section] = &[
         text: "",
         files: &["server/locks"],
     },
+    Section {
+        title: "List of indexes",
+        text: "",
+        files: &["server/indexes"],
+    },
 ];
 
 const TEAK_TOP: &str = "\

@@ -39,6 +39,13 @@ impl RealFile {
         Ok(Self { file, path })
     }
 
+    /// Opens an existing file for reading only.
+    pub(crate) fn open_to_read(path: &Path) -> StorageResult<Self> {
+        let file = wrap("open", path, File::open(path))?;
+        let path = path.to_path_buf();
+        Ok(Self { file, path })
+    }
+
     /// The error of a read that reaches beyond the end of the file.
     pub(crate) fn short(&self, offset: u64) -> StorageError {
         let reason = "the block extends past the end of the file";

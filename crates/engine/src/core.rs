@@ -35,6 +35,8 @@ pub(crate) mod prepared;
 pub(crate) mod restoring;
 pub(crate) mod retained_files;
 mod retry;
+pub(crate) mod row_changes;
+pub(crate) mod row_count;
 pub(crate) mod signals;
 pub(crate) mod sorts;
 pub(crate) mod table;
@@ -108,6 +110,8 @@ pub(crate) struct EngineCore {
     /// Files that a job has left too large for their live bytes. The thread `teak-space` makes
     /// them smaller.
     pub too_large: FileSet,
+    /// Files to which jobs have written since the thread `teak-space` has last looked.
+    pub changed: FileSet,
     /// The files of which a flush, a merge or a checkpoint has failed. Maintenance removes those
     /// whose flushes and checkpoints work.
     pub failing: FileSet,

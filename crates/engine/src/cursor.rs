@@ -15,7 +15,7 @@ mod snapshot;
 
 pub use self::bounds::Seek;
 pub use self::policy::{LockPolicy, RowRetention};
-pub use self::position::Row;
+pub use self::position::{Row, Rows};
 
 use self::bounds::Motion;
 use self::locking::LockingCursor;
@@ -103,6 +103,18 @@ impl Cursor {
         match &mut self.kind {
             Kind::Snapshot(cursor) => cursor.set_prefix(prefix),
             Kind::Locking(cursor) => cursor.set_prefix(prefix),
+        }
+    }
+
+    /// Restricts the values that scans of a cursor in mode [`ReadMode::Snapshot`] return to some of the columns of
+    /// the index's [definition](crate::IndexDefinition): the values may have any bytes instead of other columns of
+    /// fixed width, and empty strings instead of other variable columns. `columns`: a bit for each column of the
+    /// front, then the optional ones, then the variable ones, the lowest bit of the first number being the first;
+    /// empty: all columns. Only values that begin with `beginning` have these columns; the bytes are within the
+    /// first column. [`Cursor::get`] and locking cursors return whole values.
+    pub fn set_columns(&mut self, beginning: &[u8], columns: &[u64]) {
+        if let Kind::Snapshot(cursor) = &mut self.kind {
+            cursor.set_projection(beginning, columns);
         }
     }
 
@@ -272,6 +284,32 @@ impl Cursor {
     #[inline]
     pub fn next(&mut self, transaction: &mut EngineTransaction) -> EngineResult<Option<Row<'_>>> {
         self.step(transaction, Motion::Forward)
+    }
+
+    /// Moves to the next key, and returns its row and rows that follow it, at most `max` in all, as
+    /// far as they are in the same page and need no further checks. The cursor remains on the first
+    /// of them. `passed`: before that, it moves forward over so many of the other rows that the last
+    /// call returned; this must be 0 unless the last call on the cursor was this one. Rows that the
+    /// transaction writes between two calls may be missing in the second one. A locking cursor
+    /// returns one row.
+    ///
+    /// # Errors
+    /// `Wait`, `Storage`; `InvalidArgument` when the page does not have the rows to pass.
+    #[inline]
+    pub fn next_rows(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        passed: usize,
+        max: usize,
+    ) -> EngineResult<Option<Rows<'_>>> {
+        transaction.check_interrupt()?;
+        match &mut self.kind {
+            Kind::Snapshot(cursor) => cursor.next_rows(transaction, passed, max),
+            Kind::Locking(cursor) => {
+                let row = cursor.step(transaction, Motion::Forward)?;
+                Ok(row.map(Rows::One))
+            }
+        }
     }
 
     /// Moves to the previous key.

@@ -2,7 +2,7 @@
 
 use crate::error::{EngineError, EngineResult};
 use teak_base::Codec;
-use teak_tree::FilterKeys;
+use teak_tree::{FilterKeys, PageColumns};
 
 /// Maximum number of indexes of a table, those that an alteration is building included.
 pub const INDEXES_MAX: usize = 256;
@@ -28,6 +28,9 @@ pub struct IndexDefinition {
     /// width, if all values have them; pages of bottom runs store these bytes as
     /// byte planes. A number above 64 KiB counts as 64 KiB.
     pub value_fixed_bytes: u32,
+    /// The columns that keys, and the leading bytes of values, consist of. Pages of bottom runs encode
+    /// them by type. Values of earlier rows may have other columns: they are encoded less well.
+    pub columns: PageColumns,
 }
 
 #[cfg(test)]
@@ -40,6 +43,7 @@ impl IndexDefinition {
             page_bytes: 0,
             filter_keys: FilterKeys::Whole,
             value_fixed_bytes: 0,
+            columns: PageColumns::default(),
         }
     }
 }

@@ -21,6 +21,7 @@
 //!         page_bytes: 0,
 //!         filter_keys: FilterKeys::Whole,
 //!         value_fixed_bytes: 0,
+//!         columns: Default::default(),
 //!     }],
 //!     metadata: Vec::new(),
 //! })?;
@@ -47,6 +48,7 @@ mod definition;
 mod engine;
 mod error;
 mod file_system;
+mod index_list;
 mod index_number;
 mod inspect;
 mod load;
@@ -75,11 +77,12 @@ pub mod fuzzing;
 pub use alter::{AddedIndex, Alteration, AlterationPlan, EntryOrder, PlannedIndex};
 pub use core::counters::COUNTERS;
 pub use core::delays::{DelayCause, DelayCounts};
-pub use cursor::{Cursor, LockPolicy, ReadMode, Row, RowRetention, Seek};
+pub use cursor::{Cursor, LockPolicy, ReadMode, Row, RowRetention, Rows, Seek};
 pub use definition::{INDEXES_MAX, IndexDefinition, METADATA_BYTES_MAX, TableDefinition};
 pub use engine::Engine;
 pub use error::{EngineError, EngineResult};
 pub use file_system::{FileIo, file_system};
+pub use index_list::IndexReport;
 pub use index_number::IndexNumber;
 pub use inspect::IndexStatistics;
 pub use load::RowLoad;
@@ -98,6 +101,9 @@ pub use teak_transactions::{
     BlockerKind, LockMode, Owner, RangeLockKind, TransactionHandle, TransactionId, WaitError,
     WaitListener, report,
 };
-pub use teak_tree::{FilterKeys, KeySuffix, LostPart, PageCounts, SalvagedEntry, TreeOptions};
+pub use teak_tree::{
+    Column, ColumnKind, Decimal, FilterKeys, KeySuffix, LostPart, OptionalColumn, PageColumns,
+    PageCounts, SalvagedEntry, TreeOptions, ValueTail,
+};
 pub use transaction::{Duplicate, EngineTransaction, Isolation};
 pub use write::{RowChange, RowEntry};

@@ -13,6 +13,7 @@
 
 use crate::core::EngineCore;
 use crate::core::id_records::append_with_ids;
+use crate::core::prepared::Detached;
 use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
 use crate::maintenance::rollback;
@@ -130,7 +131,9 @@ impl EngineTransaction {
         self.report_counts();
         if let Some(transaction) = self.take_transaction() {
             transaction.handle().set_thread(0);
-            self.core.prepared.detach(&xid, transaction);
+            let rows = Some(std::mem::take(&mut self.row_changes));
+            let detached = Detached { transaction, rows };
+            self.core.prepared.detach(&xid, detached);
         }
     }
 
@@ -188,7 +191,7 @@ impl Engine {
 
     fn end_prepared(&self, xid: &[u8], timeout: Duration, commits: bool) -> EngineResult<()> {
         let core = &self.core;
-        let transaction = core.prepared.take(xid, timeout)?;
+        let Detached { transaction, rows } = core.prepared.take(xid, timeout)?;
         let id = transaction.id().0;
         let commit_record = |parts, write_ids| Record::Commit {
             transaction: id,
@@ -201,12 +204,19 @@ impl Engine {
             log_end(core, &transaction, abort_record)
         };
         if let Err(error) = logged {
-            core.prepared.detach(xid, transaction);
+            core.prepared.detach(xid, Detached { transaction, rows });
             return Err(error);
         }
         if commits {
             core.counts.log_commits.fetch_add(1, Ordering::Relaxed);
-            core.transactions.publish(transaction);
+            core.transactions
+                .publish_with(transaction, |at| match &rows {
+                    Some(rows) => rows.publish(at),
+                    None => core.prepared.set_untracked_commit(at),
+                });
+            if let Some(rows) = &rows {
+                rows.fold(|| core.transactions.live_snapshots());
+            }
         } else {
             rollback::abort((&**core).into(), transaction);
         }

@@ -176,6 +176,9 @@ fn into_core(
     log: WriteAheadLog,
     lock: DiskLock,
 ) -> EngineResult<EngineCore> {
+    if replay.records > 0 {
+        replay.tables.forget_row_counts();
+    }
     let Lsn(replay_from) = catalogue.replay_from;
     let prepared = replay.take_prepared();
     // The threads of the replay have ended.
@@ -199,6 +202,7 @@ fn into_core(
         written: WrittenIndexes::new(replay.written),
         work: Default::default(),
         too_large: Default::default(),
+        changed: Default::default(),
         failing: Default::default(),
         delays: Default::default(),
         job_threads: Arc::new(JobThreadCounts::new(options.background_threads)),

@@ -483,6 +483,7 @@ mod tests {
             page_bytes: 0,
             filter_keys: FilterKeys::Whole,
             value_fixed_bytes: 0,
+            columns: Default::default(),
         };
         let definition = TableDefinition {
             name: "./db/t".into(),

@@ -9,29 +9,13 @@ use crate::statistics::{EngineStatistics, open_indexes};
 use std::cmp::Reverse;
 use std::fmt::{self, Write};
 use std::sync::atomic::Ordering;
+use teak_base::ByteSize;
 use teak_base::latency::Latencies;
 use teak_transactions::report::{DeadlockReport, LockRequest, WaitKind};
 use teak_transactions::{BlockerKind, LockMode, RangeLockKind};
 
 /// Maximum number of indexes in the report. The largest are listed.
 const INDEXES_LISTED: usize = 20;
-
-/// A number of bytes with a readable unit.
-struct Bytes(u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-        for (unit, shift) in UNITS {
-            if self.0 >> shift > 0 {
-                let whole = self.0 >> shift;
-                let tenth = ((self.0 >> (shift - 10)) & 1023) * 10 / 1024;
-                return write!(f, "{whole}.{tenth} {unit}");
-            }
-        }
-        write!(f, "{} bytes", self.0)
-    }
-}
 
 fn percent(part: u64, whole: u64) -> u64 {
     (part.saturating_mul(100)).checked_div(whole).unwrap_or(0)
@@ -42,38 +26,38 @@ fn memory(out: &mut String, s: &EngineStatistics) -> fmt::Result {
     writeln!(
         out,
         "budget {}, used {}, of which page cache and memtables {}",
-        Bytes(s.cache_bytes_limit),
-        Bytes(s.memory_bytes),
-        Bytes(s.cache_bytes_used)
+        ByteSize(s.cache_bytes_limit),
+        ByteSize(s.memory_bytes),
+        ByteSize(s.cache_bytes_used)
     )?;
     writeln!(
         out,
         "memtables {} of {}, of which frozen {}, flushed but in use by readers {}; reserved for new ones {}",
-        Bytes(s.memtable_bytes),
-        Bytes(s.memtable_bytes_limit),
-        Bytes(s.memtable_frozen_bytes),
-        Bytes(s.memtable_retired_bytes),
-        Bytes(s.memtable_spare_bytes)
+        ByteSize(s.memtable_bytes),
+        ByteSize(s.memtable_bytes_limit),
+        ByteSize(s.memtable_frozen_bytes),
+        ByteSize(s.memtable_retired_bytes),
+        ByteSize(s.memtable_spare_bytes)
     )?;
     writeln!(
         out,
         "page cache {} of {}, hits {} % of {}",
-        Bytes(s.page_cache_bytes),
-        Bytes(s.page_cache_bytes_limit),
+        ByteSize(s.page_cache_bytes),
+        ByteSize(s.page_cache_bytes_limit),
         percent(s.cache_hits, s.cache_hits + s.cache_misses),
         s.cache_hits + s.cache_misses
     )?;
     writeln!(
         out,
         "pages in use outside of the cache {}, nodes {} of {}, log buffers {}, sorts {}, write ids {}, locks {} of {}",
-        Bytes(s.uncached_block_bytes),
-        Bytes(s.node_bytes),
-        Bytes(s.node_bytes_limit),
-        Bytes(s.log_buffer_bytes),
-        Bytes(s.sort_bytes),
-        Bytes(s.write_id_bytes),
-        Bytes(s.lock_bytes),
-        Bytes(s.lock_bytes_limit)
+        ByteSize(s.uncached_block_bytes),
+        ByteSize(s.node_bytes),
+        ByteSize(s.node_bytes_limit),
+        ByteSize(s.log_buffer_bytes),
+        ByteSize(s.sort_bytes),
+        ByteSize(s.write_id_bytes),
+        ByteSize(s.lock_bytes),
+        ByteSize(s.lock_bytes_limit)
     )
 }
 
@@ -85,9 +69,9 @@ fn flushing(out: &mut String, s: &EngineStatistics) -> fmt::Result {
         s.flushes,
         s.flush_failures,
         s.flush_helpers,
-        Bytes(s.flush_bytes_written),
-        Bytes(s.flush_bytes_uncompressed),
-        Bytes(s.pending_flush_bytes)
+        ByteSize(s.flush_bytes_written),
+        ByteSize(s.flush_bytes_uncompressed),
+        ByteSize(s.pending_flush_bytes)
     )?;
     for cause in DelayCause::ALL {
         let delays = s.delays(cause);
@@ -106,10 +90,10 @@ fn flushing(out: &mut String, s: &EngineStatistics) -> fmt::Result {
         out,
         "blocks read {} ({}), of which prefetched {}, written {} ({}), syncs {}",
         s.blocks_read,
-        Bytes(s.bytes_read),
+        ByteSize(s.bytes_read),
         s.blocks_prefetched,
         s.blocks_written,
-        Bytes(s.bytes_written),
+        ByteSize(s.bytes_written),
         s.data_syncs
     )?;
     writeln!(
@@ -121,18 +105,18 @@ fn flushing(out: &mut String, s: &EngineStatistics) -> fmt::Result {
     writeln!(
         out,
         "index files {}, live {}, free {}, needed by readers {}, moved to shrink files {}",
-        Bytes(s.file_bytes),
-        Bytes(s.live_bytes),
-        Bytes(s.free_bytes),
-        Bytes(s.pinned_bytes),
-        Bytes(s.bytes_moved)
+        ByteSize(s.file_bytes),
+        ByteSize(s.live_bytes),
+        ByteSize(s.free_bytes),
+        ByteSize(s.pinned_bytes),
+        ByteSize(s.bytes_moved)
     )?;
     writeln!(
         out,
         "settling read and wrote {}, idle compaction {}, rebuilding {}, background I/O waited {} ms",
-        Bytes(s.settled_bytes),
-        Bytes(s.idle_compaction_bytes),
-        Bytes(s.rebuilding_bytes),
+        ByteSize(s.settled_bytes),
+        ByteSize(s.idle_compaction_bytes),
+        ByteSize(s.rebuilding_bytes),
         s.io_throttled_microseconds / 1000
     )
 }
@@ -142,15 +126,15 @@ fn log(out: &mut String, s: &EngineStatistics, end: u64, replay_from: u64) -> fm
     writeln!(
         out,
         "end {end}, recovery would read {}, files {}, bound {}",
-        Bytes(end.saturating_sub(replay_from)),
-        Bytes(s.log_bytes_kept),
-        Bytes(s.log_bytes_limit)
+        ByteSize(end.saturating_sub(replay_from)),
+        ByteSize(s.log_bytes_kept),
+        ByteSize(s.log_bytes_limit)
     )?;
     writeln!(
         out,
         "appended {}, written {}, syncs {}, commits {}",
-        Bytes(s.log_bytes_appended),
-        Bytes(s.log_bytes_written),
+        ByteSize(s.log_bytes_appended),
+        ByteSize(s.log_bytes_written),
         s.log_syncs,
         s.log_commits
     )?;
@@ -160,9 +144,9 @@ fn log(out: &mut String, s: &EngineStatistics, end: u64, replay_from: u64) -> fm
         "unavailable tables {}, read-only tables {}, their retained records {}; orphan files {}, {}",
         s.unavailable_tables,
         s.read_only_tables,
-        Bytes(s.retained_bytes),
+        ByteSize(s.retained_bytes),
         s.orphan_files,
-        Bytes(s.orphan_bytes)
+        ByteSize(s.orphan_bytes)
     )
 }
 
@@ -381,18 +365,18 @@ impl Engine {
                 out,
                 "{table} {}: {} on disk, {} live, {} free, {} pinned, {} moved, {} uncompressed, {} in memory, {} entries, height {}, {} runs, {} above leaves, {} due, at most {} runs of one child",
                 index.entry.label,
-                Bytes(*bytes),
-                Bytes(file.live_bytes),
-                Bytes(file.free_bytes),
-                Bytes(file.pinned_bytes),
-                Bytes(file.bytes_moved),
-                Bytes(tree.raw_bytes),
-                Bytes(tree.memtable_bytes + tree.frozen_bytes),
+                ByteSize(*bytes),
+                ByteSize(file.live_bytes),
+                ByteSize(file.free_bytes),
+                ByteSize(file.pinned_bytes),
+                ByteSize(file.bytes_moved),
+                ByteSize(tree.raw_bytes),
+                ByteSize(tree.memtable_bytes + tree.frozen_bytes),
                 tree.rows,
                 tree.height,
                 tree.runs,
-                Bytes(tree.upper_bytes),
-                Bytes(backlog.due_bytes),
+                ByteSize(tree.upper_bytes),
+                ByteSize(backlog.due_bytes),
                 backlog.child_runs
             )?;
             let pressure = index.load.pressure();
@@ -417,17 +401,5 @@ impl Engine {
             writeln!(out, "and {} more", indexes.len() - INDEXES_LISTED)?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_are_readable() {
-        assert_eq!(Bytes(17).to_string(), "17 bytes");
-        assert_eq!(Bytes(1536).to_string(), "1.5 KiB");
-        assert_eq!(Bytes(5 << 40).to_string(), "5.0 TiB");
     }
 }

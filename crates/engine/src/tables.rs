@@ -105,7 +105,7 @@ impl Engine {
         for index in &entry.indexes {
             tables.created_at.insert(index.file, created_at);
         }
-        tables.insert(entry);
+        tables.insert_created(entry, created_at);
         Ok(())
     }
 

@@ -1,10 +1,11 @@
 //! A transaction of the engine: its isolation, statements and views.
 //!
-//! Its other methods: writes in `write`, reads in `cursor`, savepoints, commit and rollback in
-//! `transaction/end`, two-phase commit in `prepared`, counter locks in `counter_locks`, locks of
-//! absent keys in `lock_absent`.
+//! Its other methods: writes in `write`, reads in `cursor`, counts of rows in
+//! `transaction/count_rows`, savepoints, commit and rollback in `transaction/end`, two-phase commit
+//! in `prepared`, counter locks in `counter_locks`, locks of absent keys in `lock_absent`.
 
 mod context;
+mod count_rows;
 mod end;
 mod view_serial;
 
@@ -13,6 +14,7 @@ pub(crate) use self::view_serial::ViewSerial;
 
 use crate::core::EngineCore;
 use crate::core::counts::RowCounts;
+use crate::core::row_changes::RowChanges;
 use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
@@ -89,6 +91,7 @@ pub struct EngineTransaction {
     /// backpressure ([`crate::maintenance::admission`]).
     pub(crate) admitted_to: SmallVec<[u64; 4]>,
     pub(crate) rows: RowCounts,
+    pub(crate) row_changes: RowChanges,
     /// Whether it has written, or tried to write, a table that is not temporary.
     pub(crate) has_logged_writes: bool,
     /// The commit failed, and its record may or may not be durable.
@@ -139,6 +142,7 @@ impl Engine {
             report_bytes: 0,
             admitted_to: SmallVec::new(),
             rows: RowCounts::default(),
+            row_changes: RowChanges::default(),
             has_logged_writes: false,
             is_in_doubt: false,
             prepared: None,

@@ -119,6 +119,7 @@ impl EngineTransaction {
         }
         self.write_row(table, row)?;
         self.rows.inserted += 1;
+        self.note_rows(table, &indexes, 1);
         Ok(())
     }
 
@@ -144,6 +145,7 @@ impl EngineTransaction {
         }
         self.write_row(table, row)?;
         self.rows.deleted += 1;
+        self.note_rows(table, &indexes, -1);
         Ok(())
     }
 

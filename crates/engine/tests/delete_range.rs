@@ -214,6 +214,7 @@ fn of_rows_only() -> (Engine, TableHandle) {
             page_bytes: 0,
             filter_keys: FilterKeys::Whole,
             value_fixed_bytes: 0,
+            columns: Default::default(),
         }],
         metadata: Vec::new(),
     };

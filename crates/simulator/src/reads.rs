@@ -186,11 +186,30 @@ impl Simulation {
             return Err(Bug("a scan is out of order".into()));
         }
         match first_difference(&expected, &found.into_iter().collect()) {
-            None => Ok(Flow::On),
+            None => self.count_rows(session_index, table),
             Some(text) => Err(Bug(format!(
                 "scan of {table:?}, index {}, forward {forward}: {text}",
                 from.index
             ))),
+        }
+    }
+
+    /// Compares the number of rows, if the engine knows it, with the model.
+    fn count_rows(&mut self, session_index: usize, table: TableId) -> Checked {
+        let (Some(session), Some(handle)) = (
+            self.sessions.get_mut(session_index),
+            self.handles.get(&table),
+        ) else {
+            return Ok(Flow::On);
+        };
+        let expected = self.model.scan(session.model, table, 0).len();
+        match session.transaction.count_rows(handle) {
+            Ok(None) => Ok(Flow::On),
+            Ok(Some(rows)) if rows == expected as u64 => Ok(Flow::On),
+            Ok(Some(rows)) => Err(Bug(format!(
+                "{table:?} has {expected} rows, but the engine counts {rows}"
+            ))),
+            Err(error) => self.fault("count", &error),
         }
     }
 

@@ -4,9 +4,20 @@
 //! length. The keys of kind 3 are the inverted unique column, a group number and the
 //! primary key.
 
-use teak_engine::{Codec, FilterKeys, IndexDefinition, KeySuffix};
+use teak_base::bytes::{Put, Take};
+use teak_engine::{
+    Codec, Column, ColumnKind, FilterKeys, IndexDefinition, KeySuffix, OptionalColumn, PageColumns,
+    ValueTail,
+};
 use teak_model::{Key, TableId, Value};
 use teak_testing::Random;
+
+/// Bytes of the three numbers at the front of a row.
+const NUMBERS_BYTES: u32 = 24;
+
+/// The lowest bit of a row's group, which is the third number. Rows without it contain their primary key
+/// once more, after the numbers.
+const GROUP_BIT: u32 = 16 * 8;
 
 /// The indexes of a table, and the shape of its rows.
 #[derive(Clone, Debug)]
@@ -49,7 +60,29 @@ impl Shape {
             page_bytes: 0,
             filter_keys: self.filter_keys(kind),
             value_fixed_bytes: self.value_fixed_bytes,
+            columns: self.columns(),
         }
+    }
+
+    /// Columns of 8 bytes of different kinds, whatever the bytes mean.
+    fn columns(&self) -> PageColumns {
+        let kinds = [
+            ColumnKind::UnsignedLittle,
+            ColumnKind::Float,
+            ColumnKind::UnsignedBig,
+            ColumnKind::Bytes,
+        ];
+        let columns = kinds.into_iter().take(self.value_fixed_bytes as usize / 8);
+        let columns = columns.filter_map(|kind| Column::new(kind, 8));
+        let mut tail = ValueTail::default();
+        if self.value_fixed_bytes == NUMBERS_BYTES
+            && let Some(column) = Column::new(ColumnKind::UnsignedLittle, 8)
+        {
+            let null_bit = GROUP_BIT;
+            tail.optional.push(OptionalColumn { column, null_bit });
+            tail.variable.push(None);
+        }
+        PageColumns::with_tail(Vec::new(), columns.collect(), tail)
     }
 
     /// The parts of keys that are in the filters of an index of a kind: those before the primary
@@ -134,11 +167,14 @@ impl Shape {
         let byte = |number: u64| u8::try_from(number % 256).unwrap_or(0);
         let (key, value) = match kind {
             0 => {
-                let mut value = Vec::with_capacity(24 + row.payload.len());
+                let mut value = Vec::with_capacity(40 + row.payload.len());
                 for number in [row.primary, row.unique, row.group] {
                     value.extend_from_slice(&number.to_le_bytes());
                 }
-                value.extend_from_slice(&row.payload);
+                if row.group & 1 == 0 {
+                    value.extend_from_slice(&row.primary.to_le_bytes());
+                }
+                value.put_bytes(&row.payload);
                 (primary, value)
             }
             1 => (self.key(row.unique), primary),
@@ -165,14 +201,20 @@ impl Shape {
 impl Row {
     /// Decodes a value of index 0; `None` for bytes that are not a row.
     pub(crate) fn decode(value: &[u8]) -> Option<Row> {
-        let (primary, rest) = value.split_first_chunk()?;
+        let (primary, rest) = value.split_first_chunk::<8>()?;
         let (unique, rest) = rest.split_first_chunk()?;
-        let (group, payload) = rest.split_first_chunk()?;
-        Some(Row {
+        let (group, mut rest) = rest.split_first_chunk()?;
+        let group = u64::from_le_bytes(*group);
+        if group & 1 == 0 {
+            rest = rest.strip_prefix(primary)?;
+        }
+        let mut take = Take::new(rest);
+        let payload = take.bytes().ok()?.to_vec();
+        take.is_empty().then_some(Row {
             primary: u64::from_le_bytes(*primary),
             unique: u64::from_le_bytes(*unique),
-            group: u64::from_le_bytes(*group),
-            payload: payload.to_vec(),
+            group,
+            payload,
         })
     }
 }

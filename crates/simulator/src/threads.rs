@@ -54,6 +54,7 @@ fn create(engine: &Engine) -> EngineResult<()> {
         page_bytes: 0,
         filter_keys: FilterKeys::Whole,
         value_fixed_bytes: 0,
+        columns: Default::default(),
     };
     engine.create_table(&TableDefinition {
         name: TABLE.into(),

@@ -140,6 +140,7 @@ impl TableSchema {
                 false => FilterKeys::None,
             },
             value_fixed_bytes: 0,
+            columns: Default::default(),
         };
         let secondary = self.indexes.iter().map(|own| index(&own.name, own.unique));
         Ok(TableDefinition {

@@ -209,6 +209,13 @@ impl TransactionSystem {
         MergeHorizon::new(Arc::clone(&self.ids), snapshots)
     }
 
+    /// The live snapshots, ascending, followed by the newest published sequence; later snapshots are
+    /// not older than that.
+    #[must_use]
+    pub fn live_snapshots(&self) -> Vec<CommitSequence> {
+        self.snapshots.list(|| self.newest())
+    }
+
     /// The oldest live snapshot, or the newest published sequence.
     #[must_use]
     pub fn oldest_snapshot(&self) -> CommitSequence {
@@ -261,7 +268,17 @@ impl TransactionSystem {
 
     /// Makes the transaction's writes visible, in commit order, and ends it.
     /// The commit record must be as durable as the caller requires.
-    pub fn publish(&self, mut transaction: Transaction) {
+    pub fn publish(&self, transaction: Transaction) {
+        self.publish_with(transaction, |_| {});
+    }
+
+    /// As [`TransactionSystem::publish`]. Calls `on_commit` with the commit's sequence before it is
+    /// visible, in the order of the commits, unless there are no writes. The call must be short.
+    pub fn publish_with(
+        &self,
+        mut transaction: Transaction,
+        on_commit: impl FnOnce(CommitSequence),
+    ) {
         transaction.handle().clear_owner();
         let has_writes = transaction.has_writes();
         transaction.close_write_ids();
@@ -269,10 +286,17 @@ impl TransactionSystem {
         if !ids.is_empty() {
             if self.ids.is_bulk(&ids) {
                 let id = transaction.id();
-                self.ids
-                    .commit_in_bulk(ids.ranges(), id, |begin| self.publish_next(begin));
+                self.ids.commit_in_bulk(ids.ranges(), id, |begin| {
+                    self.publish_next(|sequence| {
+                        on_commit(sequence);
+                        begin(sequence);
+                    })
+                });
             } else {
-                self.publish_next(|sequence| self.ids.commit(ids.ranges(), sequence));
+                self.publish_next(|sequence| {
+                    on_commit(sequence);
+                    self.ids.commit(ids.ranges(), sequence);
+                });
             }
             self.write_waits.wake(&ids);
         }

@@ -15,8 +15,8 @@ use teak_base::{Codec, FileId, Operation, StorageResult, WriteId};
 use teak_block_file::BlockFile;
 use teak_disk::{Disk, MemoryDisk};
 use teak_tree::{
-    FilterKeys, LookupKey, PageCache, ReadPattern, Run, RunWriter, RunWriterOptions, VersionCursor,
-    Visit,
+    FilterKeys, LookupKey, PageCache, PageColumns, ReadPattern, Run, RunWriter, RunWriterOptions,
+    VersionCursor, Visit,
 };
 
 const RUN_BYTES: usize = 8 << 20;
@@ -102,6 +102,7 @@ impl Shape {
             filter_keys,
             is_upper: false,
             value_planes: 0,
+            columns: PageColumns::default(),
             separate: None,
         };
         Writing {

@@ -2,7 +2,7 @@
 //! workloads, with and without an old snapshot. The tree is the real one, with all sizes divided,
 //! over a file in memory. See `docs/design/compaction.md`.
 //!
-//! Arguments: words that select workloads, and options `--memtable=MIB`, `--times=1,10,100,1000`,
+//! Arguments: words that select workloads, and options `--memtable=KIB`, `--times=1,10,100,1000`,
 //! `--scale=1024`, `--snapshot=no,yes`.
 
 // A tool for developers; its numbers are small.
@@ -19,8 +19,6 @@ mod common;
 
 use common::amplification::{Setup, Workload, simulate};
 
-const MIB: u64 = 1 << 20;
-
 fn option(name: &str, default: &str) -> String {
     let prefix = format!("--{name}=");
     let found = std::env::args().find_map(|word| Some(word.strip_prefix(&prefix)?.to_owned()));
@@ -34,10 +32,10 @@ fn numbers(text: &str) -> Vec<u64> {
 fn main() {
     let words = std::env::args().skip(1);
     let words: Vec<String> = words.filter(|word| !word.starts_with("--")).collect();
-    let memtable_bytes = numbers(&option("memtable", "48"))[0] * MIB;
+    let memtable_bytes = numbers(&option("memtable", "49152"))[0] * 1024;
     let scale = numbers(&option("scale", "1024"))[0];
     println!(
-        "workload | memtables | snapshot | write | flush | push | consolidate | leaf | read | space | max | height | leaves"
+        "workload | memtables | snapshot | write | flush | push | consolidate | leaf | read | space | max | jobs | max | height | leaves"
     );
     for workload in Workload::ALL {
         let name = format!("{workload:?}");

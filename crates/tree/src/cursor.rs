@@ -12,12 +12,16 @@
 //! read when the caller asks for it; the cursor retains it until it returns another value.
 
 mod open;
+mod page_rows;
 mod step;
+
+pub use self::page_rows::PageRows;
 
 use crate::filter_keys::KeyPrefix;
 use crate::key_search::key_order;
 use crate::merge::heap::{Direction, KeyHeap};
 use crate::node::KeyRange;
+use crate::page::Projection;
 use crate::source::Source;
 use crate::tree::Tree;
 use crate::version::{MemtableSlot, TreeVersion};
@@ -83,6 +87,8 @@ pub struct TreeCursor<V> {
     limits: (Option<Vec<u8>>, Option<Vec<u8>>),
     /// The prefix to which the cursor is restricted, if any. It is also the lower limit.
     prefix: Option<KeyPrefix>,
+    /// The columns of values that the reader needs; `None`: all.
+    projection: Option<Projection>,
     /// The separate value that was returned last.
     separate: Option<(EncodedReference, Arc<SeparateValue>)>,
 }
@@ -121,6 +127,7 @@ impl Tree {
             passed: 0,
             limits: (None, None),
             prefix: None,
+            projection: None,
             separate: None,
         }
     }
@@ -181,6 +188,16 @@ impl<V: Visibility> TreeCursor<V> {
         match &mut self.prefix {
             Some(current) => current.set(prefix, filter_keys),
             None => self.prefix = Some(KeyPrefix::new(prefix, filter_keys)),
+        }
+    }
+
+    /// Restricts the values that the cursor returns to some columns; `None`: all. The other columns may have wrong
+    /// contents (see [`Projection`]). The cursor has no position until the next seek.
+    pub fn set_projection(&mut self, projection: Option<Projection>) {
+        if self.projection != projection {
+            self.projection = projection;
+            self.position = CursorPosition::None;
+            self.sources.clear();
         }
     }
 

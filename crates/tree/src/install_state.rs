@@ -19,6 +19,8 @@ pub(crate) struct InstallState {
     pub(crate) next_child_id: u64,
     /// Keys near which a merge may drop deletes under an old snapshot.
     pub(crate) hidden: HiddenDeletes,
+    /// The last flushes of memtables that all wrote small runs.
+    pub(crate) small_flushes: u32,
     /// Everything that was logged before this position is in runs.
     pub(crate) flushed_lsn: Lsn,
     /// The flushed records that neither the durable nor the captured checkpoint contains.
@@ -50,6 +52,7 @@ impl InstallState {
             claimed: HashSet::new(),
             next_child_id,
             hidden: HiddenDeletes::default(),
+            small_flushes: 0,
             flushed_lsn,
             undurable: Undurable::default(),
             captured: Undurable::default(),

@@ -14,6 +14,7 @@ mod filter_keys;
 mod flush;
 mod hidden_deletes;
 mod huge_chunk;
+mod inspect;
 mod install_state;
 mod key_search;
 mod live_versions;
@@ -53,7 +54,7 @@ pub mod fuzzing;
 pub use block_memory::BlockMemory;
 pub use cache::{CacheStatistics, PageCache};
 pub use checkpoint::{TreeCheckpoint, TreeCheckpointTurn};
-pub use cursor::TreeCursor;
+pub use cursor::{PageRows, TreeCursor};
 pub use empty_file::is_empty_index_file;
 pub use filter::LookupKey;
 pub use filter_keys::{FilterKeys, KeySuffix};
@@ -61,6 +62,7 @@ pub use flush::{
     BulkLoad, FlushJob, FlushReport, JobKind, JobThreads, LoadedEntries, OneThread, PausedLoad,
     RequiredNode, TreeBacklog,
 };
+pub use inspect::{LevelShape, PartTotals, TreeInspection};
 pub use key_search::key_order;
 pub use live_versions::LiveVersions;
 pub use lock_times::LockTimes;
@@ -70,7 +72,8 @@ pub use memory::{MemtableMemory, MemtableUse};
 pub use memtable::{Memtable, MemtableCursor};
 pub use node_memory::{NodeMemory, NodeStatistics};
 pub use options::TreeOptions;
-pub use page::{Page, PageBuilder};
+pub use page::{OptionalColumn, Page, PageBuilder, PageColumns, Projection, ValueTail};
+pub use page::{PagePart, PartSize};
 pub use page_counts::PageCounts;
 pub use range_tombstone::RangeTombstone;
 pub use run::{
@@ -84,6 +87,7 @@ pub use teak_base::visibility::{Horizon, Visibility, WriteRangeStatus, WriteStat
 /// Bytes of the file of an empty tree.
 pub use teak_block_file::BLOCKS_START as EMPTY_FILE_BYTES;
 pub use teak_block_file::{BlockFileCounters, BlockFileCounts};
+pub use teak_columns::{Column, Decimal, Kind as ColumnKind};
 pub use tree::Tree;
 pub use value::{EncodedReference, ReadSeparate, SeparateValue, StoredValue, ValueReference};
 pub use verify::VerifyReport;

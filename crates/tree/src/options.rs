@@ -1,7 +1,7 @@
 //! The options of a tree.
 
 use crate::run::SEPARATE_FRACTION;
-use crate::{FilterKeys, ValueReference};
+use crate::{FilterKeys, PageColumns, ValueReference};
 use teak_base::Codec;
 
 /// The shape of a tree and the format of its blocks. Stored in the superblock. Changed options
@@ -20,6 +20,9 @@ pub struct TreeOptions {
     /// Leading bytes of values, which contain columns of fixed width. Pages of bottom runs store
     /// these bytes as byte planes.
     pub value_planes: u32,
+    /// The columns of keys and values, which pages of bottom runs encode by type. Not stored in the
+    /// superblock.
+    pub columns: PageColumns,
     /// Minimum bytes of a value that is stored apart from its entry.
     pub separate_value_bytes: u32,
     /// Target size of a leaf, in raw bytes. A leaf splits above 1.5 times this size.
@@ -46,6 +49,7 @@ impl Default for TreeOptions {
             upper_codec: Codec::Lz4,
             filter_keys: FilterKeys::Whole,
             value_planes: 0,
+            columns: PageColumns::default(),
             separate_value_bytes: 16 * 1024,
             leaf_bytes: 8 * MIB,
             fanout: 16,
@@ -68,6 +72,7 @@ impl TreeOptions {
             upper_codec: Codec::Lz4,
             filter_keys: FilterKeys::Whole,
             value_planes: 2,
+            columns: PageColumns::default(),
             separate_value_bytes: 250,
             leaf_bytes: 1024,
             fanout: 4,
@@ -126,6 +131,17 @@ impl TreeOptions {
     /// Size above which a leaf splits, as planning counts it.
     pub(crate) fn leaf_bytes_max(&self) -> u64 {
         self.leaf_bytes + self.leaf_bytes / 2
+    }
+
+    /// The size below which the runs of a flush are small: a leaf needs dozens of them until its merge
+    /// is worthwhile.
+    pub(crate) fn small_run_bytes(&self) -> u64 {
+        self.leaf_bytes / 64
+    }
+
+    /// Children above which a root that gets small runs is raised.
+    pub(crate) fn small_run_children_max(&self) -> usize {
+        (self.fanout as usize / 4).max(2)
     }
 
     /// Children above which a node splits.

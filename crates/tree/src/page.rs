@@ -1,21 +1,33 @@
 //! Pages: the unit in which a run is written, read, checked and cached.
 //!
-//! Layout 2 stores the parts of its entries in separate streams, which compress better: heads
+//! Layout 3 stores the parts of its entries in separate streams, which compress better: heads
 //! (operation, lengths, write id), then all keys, then all values. Keys of equal length may be
 //! stored as byte planes: all first bytes, all second bytes, and so on. The leading bytes of
-//! values, which contain the columns of fixed width, may be stored in the same way. Byte format:
-//! `docs/design/format.md`, "Page, layout 2".
+//! values, which contain the columns of fixed width, may be stored in the same way. If the columns are
+//! known, both may be stored by column, each encoded by its type; values also wholly (`tail`). Byte format: `docs/design/format.md`,
+//! "Page, layout 3".
 
 mod builder;
+mod column_list;
+mod columns;
 mod decode;
-mod planes;
+mod encoded_columns;
+mod projection;
 mod reader;
+mod sizes;
+mod tail;
+mod value_tail;
 
 pub use builder::PageBuilder;
+pub use columns::PageColumns;
+pub use projection::Projection;
 pub use reader::Page;
+pub(crate) use sizes::part_sizes;
+pub use sizes::{PagePart, PartSize};
+pub use value_tail::{OptionalColumn, ValueTail};
 
 /// The layout number in a page block's header.
-pub const PAGE_LAYOUT_ROW: u8 = 2;
+pub const PAGE_LAYOUT: u8 = 3;
 
 /// The number in a head of a put whose value is a reference to a separate value. Other heads
 /// contain the number of the operation.
@@ -29,8 +41,14 @@ const FLAG_SETTLED_PUTS: u8 = 2;
 const FLAG_KEYS_OF_ONE_LENGTH: u8 = 4;
 /// Flag: all values have the same length, and the heads omit it.
 const FLAG_VALUES_OF_ONE_LENGTH: u8 = 8;
-const FLAGS_KNOWN: u8 = 15;
+/// Flag: the key stream holds encoded columns.
+const FLAG_KEY_COLUMNS: u8 = 16;
+/// Flag: the leading bytes of values are encoded columns.
+const FLAG_VALUE_COLUMNS: u8 = 32;
+/// Flag: values are stored wholly as columns, and the heads omit their lengths.
+const FLAG_VALUE_TAIL: u8 = 64;
+const FLAGS_KNOWN: u8 = 127;
 
-/// Bytes before the heads: flags u8, entries u32, key length u32, value length
-/// u32, head bytes u32, key bytes u32, value planes u32.
-const PAGE_HEADER_BYTES: usize = 25;
+/// Bytes before the heads: flags u8; entries, key length, value length, head bytes, key bytes, bytes of
+/// the key stream, value bytes, and leading bytes of values that are stored apart, u32 each.
+const PAGE_HEADER_BYTES: usize = 33;

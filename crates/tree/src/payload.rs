@@ -3,7 +3,7 @@
 //! and bytes. See "Superblock payload of a tree" in `docs/design/format.md`.
 
 use crate::node::ChildId;
-use crate::{FilterKeys, TreeOptions};
+use crate::{FilterKeys, PageColumns, TreeOptions};
 use std::path::Path;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::limits::LSN_MAX;
@@ -112,6 +112,7 @@ impl Payload {
                 upper_codec,
                 filter_keys: FilterKeys::None,
                 value_planes,
+                columns: PageColumns::default(),
                 separate_value_bytes: 0,
                 leaf_bytes: take.u64()?,
                 fanout,

@@ -9,6 +9,7 @@ mod page_size;
 mod read_pattern;
 mod relocate;
 mod separate;
+mod sizes;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -34,7 +35,7 @@ use crate::block_memory::{BlockCharge, FileBlocks};
 use crate::cache::{Cached, Priority};
 use crate::filter_keys::KeyPrefix;
 use crate::key_search::{is_same_key, key_order};
-use crate::page::PAGE_LAYOUT_ROW;
+use crate::page::{PAGE_LAYOUT, Projection};
 use crate::page_counts::count_read;
 use crate::{LookupKey, Page, PageCache, StoredValue, Visit};
 #[cfg(not(feature = "fuzzing"))]
@@ -311,7 +312,7 @@ impl Run {
         number: PageNumber,
     ) -> StorageResult<Arc<Page>> {
         let mut ahead = ReadAhead::default();
-        self.read_page(block, number, record_of(block, number), &mut ahead)
+        self.read_page(block, number, record_of(block, number), None, &mut ahead)
     }
 
     /// Returns an index block of the run, which must exist.
@@ -390,16 +391,18 @@ impl Run {
         pattern: ReadPattern,
     ) -> StorageResult<Arc<Page>> {
         let ahead = &mut ReadAhead::default();
-        Ok(self.page_ahead(block, number, pattern, ahead)?.0)
+        let found = self.page_ahead(block, number, pattern, None, ahead)?;
+        Ok(found.0)
     }
 
-    /// As [`Run::page`], for a reader that may be sequential. Also returns whether a reader with a
-    /// sequential pattern found the page in the cache.
+    /// As [`Run::page`], for a reader that may be sequential, and may need only some columns. Also returns whether
+    /// a reader with a sequential pattern found the page in the cache.
     pub(crate) fn page_ahead(
         &self,
         block: &IndexBlock,
         number: PageNumber,
         pattern: ReadPattern,
+        projection: Option<&Projection>,
         ahead: &mut ReadAhead,
     ) -> StorageResult<(Arc<Page>, bool)> {
         let record = record_of(block, number);
@@ -407,19 +410,33 @@ impl Run {
         let found = match pattern {
             ReadPattern::Sequential => self.cache.peek(file, offset),
             ReadPattern::Random => {
-                let load = || Ok(Cached::Page(self.read_page(block, number, record, ahead)?));
+                let load = || {
+                    let page = self.read_page(block, number, record, projection, ahead)?;
+                    Ok(Cached::Page(page))
+                };
                 let priority = Priority::Normal;
                 Some(self.cache.get_or_load(file, offset, priority, load)?)
             }
         };
         match found {
-            Some(Cached::Page(page)) => Ok((page, pattern == ReadPattern::Sequential)),
+            Some(Cached::Page(page)) if page.has_columns(projection) => {
+                Ok((page, pattern == ReadPattern::Sequential))
+            }
             // As for index blocks.
-            _ => {
-                let page = self.read_page(block, number, record, ahead);
+            other => {
+                // A reader of other columns has put the page into the cache.
+                let replaces =
+                    pattern == ReadPattern::Random && matches!(other, Some(Cached::Page(_)));
+                let wanted = projection.filter(|_| !replaces);
+                let page = self.read_page(block, number, record, wanted, ahead);
                 // No place in the cache is claimed for the page.
                 pay_for_io();
-                Ok((page?, false))
+                let page = page?;
+                if replaces {
+                    let cached = Cached::Page(Arc::clone(&page));
+                    self.cache.insert(file, offset, Priority::Normal, cached);
+                }
+                Ok((page, false))
             }
         }
     }
@@ -428,7 +445,7 @@ impl Run {
     fn page_in_memory(&self, block: &IndexBlock, number: PageNumber) -> Option<Arc<Page>> {
         let offset = record_of(block, number).address.offset;
         match self.cache.get_cached(self.file.file_id(), offset) {
-            Some(Cached::Page(page)) => Some(page),
+            Some(Cached::Page(page)) if page.has_columns(None) => Some(page),
             _ => None,
         }
     }
@@ -439,6 +456,7 @@ impl Run {
         block: &IndexBlock,
         number: PageNumber,
         record: &PageRecord,
+        projection: Option<&Projection>,
         ahead: &mut ReadAhead,
     ) -> StorageResult<Arc<Page>> {
         let address = record.address;
@@ -446,11 +464,11 @@ impl Run {
         let stored = self
             .file
             .read_block_ahead(ahead, address, BlockKind::Page)?;
-        if stored.description.layout != PAGE_LAYOUT_ROW {
+        if stored.description.layout != PAGE_LAYOUT {
             return Err(self.corrupt(address, "the page is of an unknown layout"));
         }
-        let mut page =
-            Page::decode(stored.raw).map_err(|_| self.corrupt(address, "the page is malformed"))?;
+        let mut page = Page::decode_for(stored.raw, projection)
+            .map_err(|_| self.corrupt(address, "the page is malformed"))?;
         // Bounds and last keys ascend, so these comparisons ensure that keys ascend across pages.
         let last = page.entries() - 1;
         let before = match number.page.checked_sub(1) {

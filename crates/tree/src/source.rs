@@ -5,8 +5,11 @@
 use crate::filter_keys::KeyPrefix;
 use crate::key_search::is_same_key;
 use crate::node::{KeyRange, RunHandle, RunRef};
+use crate::page::Projection;
 use crate::version::MemtableSlot;
-use crate::{MemtableCursor, RangeTombstone, ReadPattern, RunCursor, StoredValue, VersionCursor};
+use crate::{
+    MemtableCursor, Page, RangeTombstone, ReadPattern, RunCursor, StoredValue, VersionCursor,
+};
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
 
@@ -41,6 +44,13 @@ impl Source {
         })
     }
 
+    /// Sets the columns of values that are needed, before the first move.
+    pub(crate) fn set_projection(&mut self, projection: Option<Projection>) {
+        if let Self::Run(run) = self {
+            run.cursor.set_projection(projection);
+        }
+    }
+
     /// Makes the source not valid if it has no entries with the prefix, and then returns true.
     /// Reads at most one block of a run. Memtables have no filters.
     pub(crate) fn leave_out(&mut self, prefix: &KeyPrefix) -> StorageResult<bool> {
@@ -54,13 +64,28 @@ impl Source {
         Ok(true)
     }
 
-    /// Moves a run to its next key, if that is a settled put and needs no further check. Otherwise
-    /// returns `false` and does not move. The fast path of scans.
+    /// The page of a run that is not clipped, the number of the entry, and the write of all entries of
+    /// the page, if they have one ([`Page::one_write`]).
     #[inline]
-    pub(crate) fn next_settled(&mut self) -> bool {
+    pub(crate) fn page_of_one_write(&self) -> Option<(&Page, usize, WriteId)> {
         match self {
-            Self::Memtable(_) => false,
-            Self::Run(run) => run.clip.is_none() && run.valid && run.cursor.next_in_settled_page(),
+            Self::Run(run) if run.clip.is_none() && run.valid => {
+                run.cursor.page_of_one_write(run.handle.is_settled())
+            }
+            _ => None,
+        }
+    }
+
+    /// Moves forward within the page that [`Source::page_of_one_write`] returns. If there is none, or
+    /// it has fewer entries after this one, returns `false` and does not move.
+    #[inline]
+    pub(crate) fn pass_in_page(&mut self, entries: usize) -> bool {
+        match self {
+            Self::Run(run) if run.clip.is_none() && run.valid => {
+                let is_settled = run.handle.is_settled();
+                run.cursor.pass_in_page(entries, is_settled)
+            }
+            _ => false,
         }
     }
 

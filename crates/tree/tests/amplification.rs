@@ -145,3 +145,23 @@ fn a_small_table_under_an_old_snapshot_does_not_grow() {
         assert!(result.write <= 3.0, "write {result}");
     }
 }
+
+/// Memtables are small if thousands of indexes are written. Their runs are collected by inner children even if the
+/// leaves fit into one node. Otherwise a job would be due on every leaf after a few memtables.
+#[test]
+fn small_memtables_make_few_jobs() {
+    for (workload, write) in [
+        (Workload::RandomInserts, 6.5),
+        (Workload::IndexUpdates, 5.5),
+    ] {
+        let result = simulate(&Setup {
+            workload,
+            scale: 1024,
+            memtable_bytes: 1 << 20,
+            memtables: 200,
+            has_snapshot: false,
+        });
+        assert!(result.height == 2 && result.leaves <= 30, "{result}");
+        assert!(result.write <= write && result.jobs <= 2.5, "{result}");
+    }
+}

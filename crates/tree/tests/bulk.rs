@@ -210,6 +210,33 @@ fn runs_are_bounded_while_the_base_is_awaited() {
     flush_often(150, |n| 5000 - n);
 }
 
+/// Otherwise each leaf would get all runs that were written before, and a job would be due on every leaf.
+#[test]
+fn a_base_of_several_leaves_is_below_the_runs_of_inner_children() {
+    let mut subject = Subject::new();
+    let mut expected: BTreeMap<usize, &[u8]> = (0..3000).map(|n| (n * 2, &b"base"[..])).collect();
+    for round in 0..TreeOptions::tiny().child_runs_max as usize - 1 {
+        for n in 0..50 {
+            let number = (round * 50 + n) * 31 % 6000;
+            subject.write(COMMITTED, Operation::Put, number, b"written");
+            expected.insert(number, b"written");
+        }
+        subject.flush();
+    }
+    let before = subject.tree.backlog();
+    assert!(before.child_runs > 1 && before.run_load < 1.0, "{before:?}");
+    subject.load((0..3000).map(|n| n * 2));
+    assert!(subject.tree.statistics().leaves > 20);
+    let after = subject.tree.backlog();
+    assert_eq!(
+        (after.child_runs, after.due_bytes),
+        (before.child_runs, before.due_bytes)
+    );
+    subject.check(&expected);
+    subject.settle();
+    subject.check(&expected);
+}
+
 #[test]
 fn a_merge_is_discarded_when_the_base_arrives_first() {
     let mut subject = Subject::new();

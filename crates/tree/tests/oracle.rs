@@ -28,6 +28,8 @@ struct Run {
     jobs: Vec<FlushJob>,
     loads: Vec<PendingLoad>,
     height_max: u64,
+    /// Rows over which cursors moved within pages.
+    passed: usize,
 }
 
 /// Depending on the seed, a few values, most of them or none are stored apart from their entries.
@@ -55,6 +57,7 @@ impl Run {
             jobs: Vec::new(),
             loads: Vec::new(),
             height_max: 0,
+            passed: 0,
         }
     }
 
@@ -210,6 +213,9 @@ impl Run {
             if self.random.one_in(3) {
                 self.run_concurrent_step();
             }
+            if at {
+                self.pass_rows(&mut cursor, &view);
+            }
             let here = at.then(|| cursor.key().to_vec());
             let expected = match (self.random.below(10), here) {
                 (0..5, Some(here)) => {
@@ -233,6 +239,29 @@ impl Run {
             };
             self.check(&mut cursor, at, &view, expected);
         }
+    }
+
+    /// Compares the rows of the page that the cursor returns together, and moves over some of them.
+    fn pass_rows(&mut self, cursor: &mut TreeCursor<View>, view: &View) {
+        let Some(mut rows) = cursor.page_rows(1 + self.random.below(20)) else {
+            return;
+        };
+        let mut key = cursor.key().to_vec();
+        for row in 0..rows.len() {
+            assert_eq!(rows.get(row).0, key, "{view:?}");
+            assert_eq!(self.model.get(&key, view).as_deref(), Some(rows.get(row).1));
+            if let Some(next) = self.first_after(&key, view) {
+                key = next;
+            }
+        }
+        let passed = self.random.below(rows.len());
+        let last = rows.get(passed).0.to_vec();
+        rows.limit(|key| *key <= *last);
+        assert_eq!(rows.len(), passed + 1);
+        assert!(cursor.pass_page_rows(passed));
+        assert_eq!(cursor.key(), last);
+        assert!(!cursor.pass_page_rows(usize::MAX));
+        self.passed += passed;
     }
 
     /// An operation that may run between two steps of a cursor. The view's
@@ -320,17 +349,18 @@ impl Run {
     }
 }
 
-fn run(seed: u64, keys: usize, steps: usize) -> u64 {
+/// Returns the maximum height, and the number of rows over which cursors moved within pages.
+fn run(seed: u64, keys: usize, steps: usize) -> (u64, usize) {
     let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| {
         let mut run = Run::new(seed, keys);
         for _ in 0..steps {
             run.step();
         }
         run.finish();
-        run.height_max
+        (run.height_max, run.passed)
     }));
     match outcome {
-        Ok(height) => height,
+        Ok(reached) => reached,
         Err(panic) => {
             eprintln!("failed with seed {seed}, {keys} keys, {steps} steps");
             std::panic::resume_unwind(panic);
@@ -355,9 +385,12 @@ fn few_keys_with_many_versions_are_read_correctly() {
 
 #[test]
 fn a_tree_of_several_levels_is_read_correctly() {
-    let height = (200..203).map(|seed| run(seed, 4000, 20_000)).max();
-    assert!(
-        height >= Some(3),
-        "three levels were wanted, not {height:?}"
-    );
+    let (mut height, mut passed) = (0, 0);
+    for seed in 200..203 {
+        let reached = run(seed, 4000, 20_000);
+        height = height.max(reached.0);
+        passed += reached.1;
+    }
+    assert!(height >= 3, "three levels were wanted, not {height}");
+    assert!(passed > 0, "no rows of a page were passed");
 }

@@ -17,7 +17,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::{CommitSequence, Lsn, Operation, StorageError, TransactionId, WriteId};
 use teak_disk::MemoryDisk;
-use teak_tree::{Horizon, JobKind, TreeOptions, Visibility, Visit, WriteStatus};
+use teak_tree::{Horizon, JobKind, PageColumns, TreeOptions, Visibility, Visit, WriteStatus};
 
 fn key(number: usize) -> Vec<u8> {
     format!("{number:08}").into_bytes()
@@ -467,6 +467,7 @@ fn options_are_durable() {
     let mut subject = subject();
     let options = TreeOptions {
         value_planes: 3,
+        columns: PageColumns::default(),
         ..TreeOptions::tiny()
     };
     subject.tree.set_options(options.clone());

@@ -70,6 +70,36 @@ impl<T> Out<T> {
     }
 }
 
+/// An array of out-parameters, which is not NULL.
+#[derive(Clone, Copy)]
+pub(crate) struct OutArray<T> {
+    first: NonNull<T>,
+    len: usize,
+}
+
+impl<T> OutArray<T> {
+    /// `None` for NULL.
+    #[inline]
+    pub(crate) unsafe fn new(pointer: *mut T, len: usize) -> Option<Self> {
+        NonNull::new(pointer).map(|first| Self { first, len })
+    }
+
+    #[inline]
+    pub(crate) fn len(self) -> usize {
+        self.len
+    }
+
+    /// Writes the values to the elements, as far as there are any.
+    #[inline]
+    pub(crate) fn set(self, values: impl Iterator<Item = T>) {
+        for (index, value) in (0..self.len).zip(values) {
+            // SAFETY: the contract of `boundary`, which the caller of `new` passed on; the index is
+            // less than the length.
+            unsafe { self.first.add(index).write(value) }
+        }
+    }
+}
+
 impl<T> Out<*mut T> {
     /// Passes a new handle to the caller.
     pub(crate) fn set_handle(self, handle: T) {

@@ -30,6 +30,7 @@ pub fn definition(table: &str, codec: Codec, indexes: u32) -> TableDefinition {
             _ => FilterKeys::None,
         },
         value_fixed_bytes: 0,
+        columns: Default::default(),
     };
     TableDefinition {
         name: table.into(),

@@ -239,6 +239,13 @@ impl Alteration {
                 FlushContext::from(core).note_change(index);
             }
         }
+        if let Some(rows) = outcome.entries.first()
+            && outcome.old_rows != Some(rows.file)
+        {
+            // Until now, commits have counted the rows of the old file.
+            let newest = core.transactions.newest();
+            table.counters.rows.set(rows.file, newest, None);
+        }
         *table.metadata.write() = outcome.metadata.into();
         table.set_indexes(outcome.indexes);
         table.building.store(0, Ordering::Release);

@@ -13,7 +13,7 @@ use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::limits::LSN_MAX;
 use teak_base::write_id_ranges::{EncodedRanges, put_write_id_ranges};
 use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRanges};
-use teak_tree::FilterKeys;
+use teak_tree::{FilterKeys, PageColumns};
 
 /// The largest valid id of a durable table, file or write. Ids are allocated in sequence, so a
 /// larger one is malformed.
@@ -133,6 +133,7 @@ impl IndexEntry {
         out.put_u32(self.page_bytes);
         self.filter_keys.encode(out);
         out.put_u32(self.value_fixed_bytes);
+        self.columns.put(out);
         out.put_varint(self.oldest_write_id.0);
         out.put_varint(self.durable_generation);
         self.sizes.put(out);
@@ -147,6 +148,7 @@ impl IndexEntry {
             page_bytes: take_page_bytes(take)?,
             filter_keys: FilterKeys::decode(take)?,
             value_fixed_bytes: take_value_fixed_bytes(take)?,
+            columns: PageColumns::take(take)?,
             oldest_write_id: WriteId(take_id(take)?),
             durable_generation: take.varint()?,
             sizes: IndexSizes::take(take)?,

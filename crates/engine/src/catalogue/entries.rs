@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRange, WriteIdRanges};
-use teak_tree::{EMPTY_FILE_BYTES, FilterKeys, TreeOptions};
+use teak_tree::{EMPTY_FILE_BYTES, FilterKeys, PageColumns, TreeOptions};
 
 /// Maximum length of the part of a value that is stored column by column, in bytes.
 pub(super) const VALUE_FIXED_BYTES_MAX: u32 = 64 << 10;
@@ -74,6 +74,8 @@ pub(crate) struct IndexEntry {
     pub filter_keys: FilterKeys,
     /// Number of leading bytes of each value that contain columns of fixed width.
     pub value_fixed_bytes: u32,
+    /// The columns of keys and values.
+    pub columns: PageColumns,
     /// The oldest write id of which the file may have had entries, although the write was aborted or
     /// could still be, when the catalogue was captured or the file was closed; zero if there was
     /// none.
@@ -97,6 +99,7 @@ impl IndexEntry {
             page_bytes: definition.page_bytes,
             filter_keys: definition.filter_keys,
             value_fixed_bytes: definition.value_fixed_bytes.min(VALUE_FIXED_BYTES_MAX),
+            columns: definition.columns,
             oldest_write_id: WriteId::SETTLED,
             durable_generation: 0,
             sizes: IndexSizes::EMPTY,
@@ -133,6 +136,7 @@ impl IndexEntry {
             page_bytes: self.page_bytes,
             filter_keys: self.filter_keys,
             value_fixed_bytes: self.value_fixed_bytes,
+            columns: self.columns.clone(),
         }
     }
 
@@ -141,6 +145,7 @@ impl IndexEntry {
         options.codec = self.codec;
         options.filter_keys = self.filter_keys;
         options.value_planes = self.value_fixed_bytes;
+        options.columns = self.columns.clone();
         if self.page_bytes != 0 {
             options.page_bytes = self.page_bytes;
         }

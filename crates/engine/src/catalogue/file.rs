@@ -15,7 +15,7 @@ const TEMPORARY_FILE: &str = "teak.catalogue.new";
 
 /// The format version of the data directory. Recovery reads the catalogue first, so this version
 /// also covers changes of the log and of index files.
-pub(crate) const CATALOGUE_VERSION: u32 = 8;
+pub(crate) const CATALOGUE_VERSION: u32 = 9;
 
 const MAGIC: &[u8; 8] = b"TEAKCATA";
 /// Magic, version, reserved, payload length, checksum.
@@ -162,6 +162,7 @@ mod tests {
                 page_bytes: 65536,
                 filter_keys: FilterKeys::Whole,
                 value_fixed_bytes: 7,
+                columns: Default::default(),
                 oldest_write_id: WriteId(80),
                 durable_generation: 12,
                 sizes: IndexSizes {
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn other_versions_are_rejected_with_their_number() {
-        for version in [1, 2, 3, 4, 5, 6, 7, 99] {
+        for version in [1, 2, 3, 4, 5, 6, 7, 8, 99] {
             let mut bytes = encode_catalogue(&example());
             bytes[8] = version;
             let error = decode_catalogue(Path::new("c"), &bytes).unwrap_err();

@@ -7,9 +7,9 @@
 //! use of their share, the page cache may use.
 //!
 //! Nodes and locks are limited to an eighth of the budget each, or to a configured size. All sorts
-//! together get a quarter, and those of one statement at most an eighth and 256 MiB, or a configured
-//! size. A sort that finds less than 1 MiB of the quarter left still gets 1 MiB, or an eighth of the
-//! budget if that is less.
+//! together get a quarter, and those of one statement at most an eighth and 256 MiB, and what the page cache
+//! can give, or a configured size. A sort that finds less than 1 MiB left still gets 1 MiB, or an eighth of
+//! the budget if that is less.
 
 use super::memory_use::MemoryUse;
 use super::pacer::Pacer;
@@ -74,6 +74,8 @@ pub(crate) struct Budget {
     set_aside: AtomicU64,
     /// Memory that running sorts may use.
     sorts: AtomicU64,
+    /// Memory that the page cache can still give to sorts.
+    sort_room: AtomicU64,
     /// Configured limit for the sorts of a statement; zero: a share of the total.
     sort_bytes_max: AtomicU64,
     /// Memory of the caller that the budget includes.
@@ -109,6 +111,7 @@ impl Budget {
             memtable_peak: Mutex::new(Peak::new(Instant::now())),
             set_aside: AtomicU64::new(0),
             sorts: AtomicU64::new(0),
+            sort_room: AtomicU64::new(0),
             sort_bytes_max: AtomicU64::new(0),
             callers: AtomicU64::new(0),
             threads: threads.max(1) as u64,
@@ -133,6 +136,7 @@ impl Budget {
         self.ceded.store(0, Ordering::Release);
         self.lent.store(0, Ordering::Release);
         self.page_cache.store(pages, Ordering::Release);
+        self.fit_memtables(&MemoryUse::default());
     }
 
     /// Size of the buffer of log bytes that are not in a batch. There are three more
@@ -199,6 +203,8 @@ impl Budget {
         let max = share.saturating_sub(self.total() / MEMTABLE_SHARE_MIN);
         let ceded = others.saturating_sub(given).min(max);
         self.ceded.store(ceded, Ordering::Release);
+        let room = given.saturating_sub(others);
+        self.sort_room.store(room, Ordering::Release);
     }
 
     /// Lends the page cache what memtables have not used of their share lately.
@@ -258,10 +264,14 @@ impl Budget {
 
     /// Takes memory for a sort that is one of `parts` of a statement: what other sorts have left of a
     /// quarter of the budget, or `SORT_BYTES_MIN` if that is more; but at most its part of the memory
-    /// of a statement. Returns the number of bytes, for [`Budget::end_sort`].
+    /// of a statement, and, unless that is configured, of what the page cache can give: memory of the
+    /// memtables would slow all writers. Returns the number of bytes, for [`Budget::end_sort`].
     pub(crate) fn begin_sort(&self, parts: u64) -> u64 {
-        let part = self.statement_sort_bytes() / parts.max(1);
-        let wanted = part.max(self.sort_bytes_min());
+        let mut statement = self.statement_sort_bytes();
+        if self.sort_bytes_max.load(Ordering::Acquire) == 0 {
+            statement = statement.min(self.sort_room.load(Ordering::Acquire));
+        }
+        let wanted = (statement / parts.max(1)).max(self.sort_bytes_min());
         let mut granted = 0;
         let _ = self
             .sorts
@@ -465,6 +475,25 @@ mod tests {
         assert_eq!(budget.begin_sort(1), 8 * MIB);
         assert_eq!(budget.begin_sort(4), 2 * MIB);
         assert_eq!(budget.begin_sort(100), MIB);
+    }
+
+    #[test]
+    fn sorts_take_no_memory_of_memtables() {
+        let (budget, pages) = shares(64 * MIB);
+        let quota = budget.memtable_quota();
+        let set_aside = 64 * MIB - pages - quota;
+        for (free, granted) in [(20, 8), (5, 5), (0, 1)] {
+            let used = MemoryUse {
+                measured: Some(set_aside + pages - (4 + free) * MIB),
+                ..MemoryUse::default()
+            };
+            budget.fit_memtables(&used);
+            assert_eq!(budget.memtable_quota(), quota);
+            assert_eq!(budget.begin_sort(1), granted * MIB);
+            budget.end_sort(granted * MIB);
+        }
+        budget.set_sort_bytes_max(3 * MIB);
+        assert_eq!(budget.begin_sort(1), 3 * MIB);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Durable counters of a table, and its hidden row ids.
 
+use super::row_count::RowCount;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,6 +11,10 @@ pub const COUNTERS: usize = 8;
 
 /// The number of the counter that stores hidden row ids.
 pub(crate) const ROW_ID_COUNTER: u8 = 255;
+
+/// The number under which the catalogue of a closed engine stores the number of rows, plus one. Not a
+/// counter that is logged.
+pub(crate) const ROW_COUNT_COUNTER: u8 = 254;
 
 /// Row ids reserved with one log record.
 const ROW_IDS_AHEAD: u64 = 1 << 16;
@@ -26,6 +31,8 @@ pub(crate) struct TableCounters {
     row_ids: Mutex<RowIds>,
     /// When the table was last written, as the caller reported it. Not logged.
     pub(crate) written_at: AtomicU64,
+    /// The number of rows. Not logged.
+    pub(crate) rows: RowCount,
     /// Whether the table is in the list of counters to log.
     pub(crate) registered: AtomicBool,
 }

@@ -1,18 +1,27 @@
 //! The list of prepared transactions, by XID.
 
+use super::row_changes::RowChanges;
 use crate::catalogue::PreparedEntry;
 use crate::error::{EngineError, EngineResult};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use teak_base::{WriteId, WriteIdRanges, WriteStatus};
+use teak_base::{CommitSequence, WriteId, WriteIdRanges, WriteStatus};
 use teak_transactions::{Transaction, TransactionSystem, WaitError};
+
+/// A transaction that no handle owns.
+pub(crate) struct Detached {
+    pub(crate) transaction: Transaction,
+    /// How many rows it has added to each table. `None`: not known, because recovery has found it.
+    pub(crate) rows: Option<RowChanges>,
+}
 
 struct Registered {
     write_ids: Arc<WriteIdRanges>,
     /// The transaction, if no handle owns it and the coordinator has not begun to end it.
-    detached: Option<Transaction>,
+    detached: Option<Detached>,
     /// Whether only the coordinator can end the transaction, because no handle owns it.
     is_orphan: bool,
 }
@@ -23,9 +32,22 @@ pub(crate) struct PreparedList {
     by_xid: Mutex<BTreeMap<Vec<u8>, Registered>>,
     /// A transaction was detached or removed.
     changed: Condvar,
+    /// The newest commit of a transaction that recovery has found.
+    untracked_commit: AtomicU64,
 }
 
 impl PreparedList {
+    /// The newest commit of a transaction of which it is not known how many rows it has added to which
+    /// table.
+    pub(crate) fn untracked_commit(&self) -> CommitSequence {
+        CommitSequence(self.untracked_commit.load(Ordering::Acquire))
+    }
+
+    /// Called in the order of the commits.
+    pub(crate) fn set_untracked_commit(&self, at: CommitSequence) {
+        self.untracked_commit.store(at.0, Ordering::Release);
+    }
+
     /// The entries for the catalogue. The caller must have read the active write ids before.
     pub(crate) fn entries(&self) -> Vec<PreparedEntry> {
         let list = self.by_xid.lock();
@@ -98,7 +120,7 @@ impl PreparedList {
     ///
     /// # Errors
     /// `NotFound` for an unknown XID, `Wait(Timeout)`.
-    pub(crate) fn take(&self, xid: &[u8], patience: Duration) -> EngineResult<Transaction> {
+    pub(crate) fn take(&self, xid: &[u8], patience: Duration) -> EngineResult<Detached> {
         let mut list = self.by_xid.lock();
         let is_owned = |list: &mut BTreeMap<Vec<u8>, Registered>| {
             list.get(xid)
@@ -106,14 +128,14 @@ impl PreparedList {
         };
         self.changed.wait_while_for(&mut list, is_owned, patience);
         let registered = list.get_mut(xid).ok_or(EngineError::NotFound)?;
-        let transaction = registered.detached.take();
-        Ok(transaction.ok_or(WaitError::Timeout)?)
+        let detached = registered.detached.take();
+        Ok(detached.ok_or(WaitError::Timeout)?)
     }
 
     /// Leaves a transaction to its coordinator.
-    pub(crate) fn detach(&self, xid: &[u8], transaction: Transaction) {
+    pub(crate) fn detach(&self, xid: &[u8], detached: Detached) {
         if let Some(registered) = self.by_xid.lock().get_mut(xid) {
-            registered.detached = Some(transaction);
+            registered.detached = Some(detached);
             registered.is_orphan = true;
         }
         self.changed.notify_all();
@@ -138,7 +160,10 @@ impl PreparedList {
             transaction.handle().set_prepared_as(&entry.xid);
             let registered = Registered {
                 write_ids: entry.write_ids,
-                detached: Some(transaction),
+                detached: Some(Detached {
+                    transaction,
+                    rows: None,
+                }),
                 is_orphan: true,
             };
             list.insert(entry.xid, registered);

@@ -1,6 +1,6 @@
 //! The list of all tables, open or not.
 
-use super::counters::TableCounters;
+use super::counters::{ROW_COUNT_COUNTER, TableCounters};
 use super::table::Table;
 use crate::catalogue::{Catalogue, IndexEntry, TEMPORARY_ID_MIN, TableEntry};
 use crate::error::{EngineError, EngineResult};
@@ -98,12 +98,37 @@ impl Tables {
         counters
             .written_at
             .store(entry.written_at, Ordering::Relaxed);
+        if let Some(rows) = entry.counters.get(&ROW_COUNT_COUNTER)
+            && let Some(index) = entry.indexes.first()
+        {
+            let rows = rows.saturating_sub(1);
+            counters.rows.set(index.file, CommitSequence(0), Some(rows));
+        }
         self.add(entry, Arc::new(counters), Slot::default());
+    }
+
+    /// Adds a table that was created just now.
+    pub(crate) fn insert_created(&mut self, entry: TableEntry, created_at: CommitSequence) {
+        let (id, rows) = (entry.id, entry.indexes.first().map(|index| index.file));
+        self.insert(entry);
+        if let (Some(state), Some(rows)) = (self.by_id.get(&id), rows) {
+            state.counters.rows.set(rows, created_at, Some(0));
+        }
+    }
+
+    /// Makes the numbers of rows unknown, because the log contains changes.
+    pub(crate) fn forget_row_counts(&self) {
+        for state in self.by_id.values() {
+            state.counters.rows.forget();
+        }
     }
 
     /// Adds a temporary table, which remains open until it is dropped.
     pub(crate) fn insert_temporary(&mut self, entry: TableEntry, trees: Vec<Arc<Tree>>) {
         let counters = Arc::new(TableCounters::default());
+        if let Some(index) = entry.indexes.first() {
+            counters.rows.set(index.file, CommitSequence(0), Some(0));
+        }
         let table = Table::created(&entry, &counters, trees);
         self.add(entry, counters, Arc::new(Mutex::new(Some(Arc::new(table)))));
     }
@@ -202,6 +227,9 @@ impl Tables {
         state.entry.indexes = indexes.to_vec();
         state.entry.retained = None;
         state.counters.reset();
+        if let Some(index) = indexes.first() {
+            state.counters.rows.set(index.file, created_at, Some(0));
+        }
         Ok(())
     }
 }

@@ -46,6 +46,10 @@ impl Bounds {
         self.is_prefix = true;
     }
 
+    pub(super) fn is_unbounded(&self) -> bool {
+        self.lower.is_none() && self.upper.is_none()
+    }
+
     /// The prefix, if filters have it.
     pub(super) fn prefix(&self) -> Option<&[u8]> {
         self.lower().filter(|_| self.is_prefix)

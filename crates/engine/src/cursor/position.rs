@@ -11,9 +11,10 @@ use crate::open_files::open_indexes;
 use crate::table_handle::TableHandle;
 use crate::transaction::ViewSerial;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use teak_base::StorageResult;
-use teak_transactions::ReadView;
-use teak_tree::TreeCursor;
+use teak_transactions::{ReadView, ViewKind};
+use teak_tree::{PageRows, Projection, TreeCursor};
 
 /// A row that was found; borrowed until the cursor is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,41 @@ impl<'a> Row<'a> {
     }
 }
 
+/// Consecutive rows, at least one; borrowed until the cursor is used again.
+#[derive(Clone, Copy, Debug)]
+pub enum Rows<'a> {
+    /// One row.
+    One(Row<'a>),
+    /// Rows of one page.
+    InPage(PageRows<'a>),
+}
+
+impl<'a> Rows<'a> {
+    /// The number of rows.
+    #[inline]
+    #[must_use]
+    #[allow(clippy::len_without_is_empty)] // It is never empty.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::InPage(rows) => rows.len(),
+        }
+    }
+
+    /// The rows, in key order.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = Row<'a>> {
+        let rows = *self;
+        (0..rows.len()).map(move |number| match rows {
+            Self::One(row) => row,
+            Self::InPage(rows) => {
+                let (key, value) = rows.get(number);
+                Row::new(key, value)
+            }
+        })
+    }
+}
+
 /// Where the row at the position is stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
@@ -66,10 +102,34 @@ pub(super) enum Found {
     InBuffer,
 }
 
+/// An index that was scanned, and the view of the scan.
+pub(super) struct Scanned<'a> {
+    pub(super) table: &'a Table,
+    pub(super) index: &'a Index,
+    pub(super) view: Option<&'a ReadView>,
+}
+
+impl Scanned<'_> {
+    /// Notes that the view sees `rows` entries in the index, so that the number of rows is known.
+    pub(super) fn learn_row_count(&self, core: &EngineCore, rows: u64) {
+        if let Some(ViewKind::Snapshot(snapshot)) = self.view.map(ReadView::kind)
+            && let Some(indexes) = self.table.open_indexes()
+            && indexes
+                .iter()
+                .any(|index| std::ptr::eq(&**index, self.index))
+            && let Some(index) = indexes.first()
+            && index.created_at.load(Ordering::Acquire) <= snapshot.0
+        {
+            let (count, untracked) = (&self.table.counters.rows, core.prepared.untracked_commit());
+            count.learn(index.entry.file, snapshot, untracked, rows);
+        }
+    }
+}
+
 /// The state that both kinds of cursors share.
 pub(super) struct IndexPosition {
     pub(super) index: Arc<Index>,
-    table: Arc<Table>,
+    pub(super) table: Arc<Table>,
     number: IndexNumber,
     pub(super) view: Option<Arc<ReadView>>,
     serial: ViewSerial,
@@ -83,6 +143,8 @@ pub(super) struct IndexPosition {
     /// The key of the last `get`, which does not change the position.
     get_key: Vec<u8>,
     pub(super) skips_large_values: bool,
+    /// The columns of values that the caller needs; `None`: all.
+    projection: Option<Projection>,
 }
 
 impl IndexPosition {
@@ -100,6 +162,7 @@ impl IndexPosition {
             value: Vec::new(),
             get_key: Vec::new(),
             skips_large_values: false,
+            projection: None,
         })
     }
 
@@ -126,6 +189,17 @@ impl IndexPosition {
         }
     }
 
+    pub(super) fn set_projection(&mut self, beginning: &[u8], columns: &[u64]) {
+        self.detach_from_tree();
+        self.projection = (!columns.is_empty()).then(|| {
+            let of_tree = self.index.tree.options().columns.clone();
+            Projection::new(of_tree, beginning.to_vec(), columns.to_vec())
+        });
+        if let Some(tree) = &mut self.tree {
+            tree.set_projection(self.projection.clone());
+        }
+    }
+
     /// Creates the tree's cursor, if there is a view. `follow_inserts`: see
     /// [`TreeCursor::follow_inserts`].
     pub(super) fn open_tree(&mut self, follow_inserts: bool) {
@@ -133,6 +207,7 @@ impl IndexPosition {
             let tree = self.index.tree.cursor(Arc::clone(view));
             let tree = self.tree.insert(tree);
             tree.follow_inserts(follow_inserts);
+            tree.set_projection(self.projection.clone());
             if let Some(prefix) = self.bounds.prefix() {
                 tree.set_prefix(Some(prefix));
             }

@@ -1,7 +1,7 @@
 //! Reads without locks: they return the versions that the transaction's view sees.
 
 use super::bounds::Motion;
-use super::position::{Found, IndexPosition, Row, no_tree};
+use super::position::{Found, IndexPosition, Row, Rows, Scanned, no_tree};
 use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
 use crate::transaction::EngineTransaction;
@@ -12,6 +12,28 @@ pub(super) struct SnapshotCursor {
     position: IndexPosition,
     /// Whether the cursor reads the newest committed versions, not those of the snapshot.
     reads_newest: bool,
+    scan: WholeScan,
+}
+
+/// The progress of a scan of a whole index.
+#[derive(Default)]
+struct WholeScan {
+    /// Whether the cursor has moved from the first entry forward, without bounds and under one view.
+    is_whole: bool,
+    /// The number of entries found.
+    entries: u64,
+}
+
+impl WholeScan {
+    /// After a scan of all entries their number is that of the rows, unless the transaction may have
+    /// changed it.
+    #[cold]
+    fn end(&mut self, scanned: &Scanned<'_>, transaction: &EngineTransaction) {
+        let may_differ = transaction.row_changes.has_written() || transaction.is_past_snapshot();
+        if std::mem::take(&mut self.is_whole) && !may_differ {
+            scanned.learn_row_count(&transaction.core, self.entries);
+        }
+    }
 }
 
 impl SnapshotCursor {
@@ -19,6 +41,7 @@ impl SnapshotCursor {
         Self {
             position,
             reads_newest: false,
+            scan: WholeScan::default(),
         }
     }
 
@@ -36,6 +59,10 @@ impl SnapshotCursor {
 
     pub(super) fn set_prefix(&mut self, prefix: &[u8]) {
         self.position.set_prefix(prefix);
+    }
+
+    pub(super) fn set_projection(&mut self, beginning: &[u8], columns: &[u64]) {
+        self.position.set_projection(beginning, columns);
     }
 
     pub(super) fn skip_large_values(&mut self, skip: bool) {
@@ -77,6 +104,19 @@ impl SnapshotCursor {
         self.position.found = Found::Nothing;
         let moved = self.position.seek(&transaction.core, motion, key)?;
         self.position.accept(motion, moved);
+        let is_whole = key.is_none() && self.position.bounds.is_unbounded();
+        let has_found = self.position.found != Found::Nothing;
+        self.scan = WholeScan {
+            is_whole: is_whole && motion == Motion::Forward && !self.reads_newest,
+            entries: u64::from(has_found),
+        };
+        if !has_found {
+            let IndexPosition {
+                table, index, view, ..
+            } = &self.position;
+            let view = view.as_deref();
+            self.scan.end(&Scanned { table, index, view }, transaction);
+        }
         self.position.row(&transaction.core)
     }
 
@@ -100,10 +140,52 @@ impl SnapshotCursor {
         let moved = transaction.core.checked(&position.index, moved)?;
         if !moved || !position.bounds.contain_ahead(tree.key(), motion) {
             position.found = Found::Nothing;
+            if motion == Motion::Forward {
+                let (table, index) = (&*position.table, &*position.index);
+                let view = position.view.as_deref();
+                self.scan.end(&Scanned { table, index, view }, transaction);
+            }
             return Ok(None);
+        }
+        match motion {
+            Motion::Forward => self.scan.entries += 1,
+            Motion::Backward => self.scan.is_whole = false,
         }
         let row = Row::of_tree(tree, position.skips_large_values);
         transaction.core.checked(&position.index, row).map(Some)
+    }
+
+    /// See [`Cursor::next_rows`](super::Cursor::next_rows).
+    #[inline]
+    pub(super) fn next_rows(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        passed: usize,
+        max: usize,
+    ) -> EngineResult<Option<Rows<'_>>> {
+        if passed > 0 {
+            let is_in_tree = self.position.found == Found::InTree;
+            let tree = self.position.tree.as_mut().filter(|_| is_in_tree);
+            if !tree.is_some_and(|tree| tree.pass_page_rows(passed)) {
+                let text = "the last call on the cursor did not return the rows to pass";
+                return Err(EngineError::InvalidArgument(text.into()));
+            }
+            self.scan.entries += passed as u64;
+        }
+        if self.step(transaction, Motion::Forward)?.is_none() {
+            return Ok(None);
+        }
+        let is_in_tree = self.position.found == Found::InTree;
+        let tree = self.position.tree.as_ref().filter(|_| is_in_tree);
+        if tree.is_none_or(|tree| tree.page_rows(1).is_none()) {
+            return Ok(self.position.row(&transaction.core)?.map(Rows::One));
+        }
+        let IndexPosition { tree, bounds, .. } = &self.position;
+        let mut rows = tree.as_ref().and_then(|tree| tree.page_rows(max));
+        if let Some(rows) = &mut rows {
+            rows.limit(|key| bounds.contain_ahead(key, Motion::Forward));
+        }
+        Ok(rows.map(Rows::InPage))
     }
 
     /// The first step after a change of the bounds, the view or the index: it starts from the key
@@ -113,6 +195,7 @@ impl SnapshotCursor {
         transaction: &mut EngineTransaction,
         motion: Motion,
     ) -> EngineResult<Option<Row<'_>>> {
+        self.scan.is_whole = false;
         if self.position.found == Found::Nothing {
             return Ok(None);
         }

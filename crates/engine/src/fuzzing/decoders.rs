@@ -56,6 +56,7 @@ fn index(file: u64) -> IndexEntry {
         page_bytes: 65536,
         filter_keys: FilterKeys::Whole,
         value_fixed_bytes: 7,
+        columns: Default::default(),
         oldest_write_id: WriteId(80),
         durable_generation: 12,
         sizes: IndexSizes::EMPTY,

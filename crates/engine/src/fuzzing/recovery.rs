@@ -63,6 +63,7 @@ fn create(disk: &Arc<dyn Disk>) -> EngineResult<()> {
         page_bytes: 0,
         filter_keys: FilterKeys::Whole,
         value_fixed_bytes: 0,
+        columns: Default::default(),
     };
     engine.create_table(&TableDefinition {
         name: TABLE.into(),

@@ -266,6 +266,8 @@ impl EngineTransaction {
         counts.bulk_loads.fetch_add(1, Ordering::Relaxed);
         counts.bulk_load_rows.fetch_add(rows, Ordering::Relaxed);
         self.rows.inserted += rows;
+        let added = i64::try_from(rows).unwrap_or(i64::MAX);
+        self.note_rows(&table, &table.indexes()?, added);
         Ok(rows)
     }
 

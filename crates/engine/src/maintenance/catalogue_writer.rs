@@ -2,7 +2,7 @@
 
 use crate::catalogue::{Catalogue, RetainedIds, TEMPORARY_ID_MIN, TableEntry, write_catalogue};
 use crate::core::EngineCore;
-use crate::core::counters::TableCounters;
+use crate::core::counters::{ROW_COUNT_COUNTER, TableCounters};
 use crate::core::files::IndexFiles;
 use crate::core::messages::Messages;
 use crate::core::opening::entry_of;
@@ -180,6 +180,14 @@ impl CatalogueContext<'_> {
             let open = slot.lock();
             let mut entry = TableEntry::clone(&*entry_of(self.tables, id)?);
             entry.counters = counters.snapshot(closing);
+            if closing
+                && let Some(index) = entry.indexes.first()
+                && let Some(rows) = counters
+                    .rows
+                    .newest(index.file, self.prepared.untracked_commit())
+            {
+                entry.counters.insert(ROW_COUNT_COUNTER, rows + 1);
+            }
             entry.written_at = counters.written_at.load(Ordering::Relaxed);
             if let Some(open) = readable(&open) {
                 for (entry, index) in entry.indexes.iter_mut().zip(open.iter()) {

@@ -258,8 +258,11 @@ impl FlushContext<'_> {
 
     /// Called after a job. If the file of its index is too large, wakes the thread `teak-space`.
     pub(super) fn check_space(&self, index: &Index) {
-        if self.signals.has_threads()
-            && index.tree.space_action(SpaceGoal::Busy) != SpaceAction::Nothing
+        if !self.signals.has_threads() {
+            return;
+        }
+        self.changed.add(index.entry.file);
+        if index.tree.space_action(SpaceGoal::Busy) != SpaceAction::Nothing
             && self.too_large.add(index.entry.file)
         {
             self.signals.wake_space();
@@ -335,8 +338,18 @@ impl SpaceThread {
             self.since = Instant::now();
             self.finished = None;
         }
+        let is_idle = self.since.elapsed() >= IDLE_AFTER;
+        for file in context.changed.take() {
+            // Idle compaction begins at the same time as the pass. It has written to a file that
+            // had reached the goal, or could not be made smaller before.
+            if is_idle {
+                self.stuck.remove(&file);
+                self.sweep.has_work = true;
+            }
+            self.finished = None;
+        }
         let rested = |at: Instant| at.elapsed() >= RECHECK_PERIOD;
-        if self.since.elapsed() >= IDLE_AFTER && self.finished.is_none_or(rested) {
+        if is_idle && self.finished.is_none_or(rested) {
             self.run_idle(context);
         }
     }
@@ -454,6 +467,29 @@ mod tests {
         thread.run_idle(&context);
         assert!(thread.finished.is_some());
         assert_eq!(thread.sweep.last, None);
+    }
+
+    #[test]
+    fn a_job_in_idle_time_leads_to_another_pass() {
+        let engine = with_tables(3);
+        let context = FlushContext::from(&*engine.core);
+        let file = context.written.after(None).unwrap().entry.file;
+        let mut thread = SpaceThread::new();
+        thread.log_end = engine.core.log.end();
+        thread.idle_at = thread.log_end;
+        thread.since = Instant::now().checked_sub(IDLE_AFTER).unwrap();
+        thread.run(&context);
+        let finished = thread.finished.unwrap();
+        thread.run(&context);
+        assert_eq!(thread.finished, Some(finished));
+        thread.stuck.insert(file, finished);
+        context.changed.add(file);
+        thread.run(&context);
+        assert!(thread.stuck.is_empty());
+        // This pass began when there was work.
+        assert_eq!(thread.finished, None);
+        thread.run(&context);
+        assert!(thread.finished.unwrap() > finished);
     }
 
     #[test]

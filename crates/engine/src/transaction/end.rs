@@ -44,6 +44,7 @@ impl EngineTransaction {
         let aborted = transactions.rollback_to(transaction, Savepoint(savepoint));
         if !aborted.is_empty() {
             self.serial.change_view();
+            self.row_changes.roll_back_to(savepoint);
             if self.has_logged_writes {
                 self.log_abort(&aborted);
             }
@@ -100,7 +101,9 @@ impl EngineTransaction {
         }
         self.report_counts();
         if let Some(transaction) = self.transaction.take() {
-            self.core.transactions.publish(transaction);
+            let (transactions, rows) = (&self.core.transactions, &self.row_changes);
+            transactions.publish_with(transaction, |at| rows.publish(at));
+            rows.fold(|| transactions.live_snapshots());
         }
         self.remove_prepared();
         Ok(())

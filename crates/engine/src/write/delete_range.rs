@@ -124,6 +124,9 @@ impl EngineTransaction {
         if count > 0 {
             self.write_tombstones(table, range)?;
             self.rows.deleted += count;
+            self.row_changes.note_hidden_rows();
+            let removed = i64::try_from(count).unwrap_or(i64::MAX);
+            self.note_rows(table, &table.indexes()?, -removed);
         }
         Ok(count)
     }

@@ -57,6 +57,7 @@ pub fn definition(name: &str) -> TableDefinition {
         page_bytes: 0,
         filter_keys,
         value_fixed_bytes: 0,
+        columns: Default::default(),
     };
     TableDefinition {
         name: name.into(),
@@ -76,6 +77,7 @@ pub fn index(label: &str) -> IndexDefinition {
         page_bytes: 0,
         filter_keys: FilterKeys::Whole,
         value_fixed_bytes: 0,
+        columns: Default::default(),
     }
 }
 
@@ -240,6 +242,22 @@ pub fn try_scan(
     Ok(rows)
 }
 
+/// All entries of the index of rows that the transaction sees, several of a page together.
+fn scan_pages(transaction: &mut EngineTransaction, table: &TableHandle) -> Rows {
+    let cursor = transaction.cursor(table, IndexNumber::ROWS, ReadMode::Snapshot);
+    let mut cursor = cursor.unwrap();
+    let mut rows = Rows::new();
+    if let Some(row) = cursor.first(transaction).unwrap() {
+        rows.push((text(row.key), text(row.value)));
+    }
+    let mut passed = 0;
+    while let Some(found) = cursor.next_rows(transaction, passed, 3).unwrap() {
+        rows.extend(found.iter().map(|row| (text(row.key), text(row.value))));
+        passed = found.len() - 1;
+    }
+    rows
+}
+
 /// The rows that the transaction's snapshot sees.
 pub fn see(transaction: &mut EngineTransaction, table: &TableHandle) -> Rows {
     try_scan(transaction, table, 0, ReadMode::Snapshot).unwrap()
@@ -250,6 +268,7 @@ pub fn see(transaction: &mut EngineTransaction, table: &TableHandle) -> Rows {
 pub fn rows(engine: &Engine, table: &TableHandle) -> Rows {
     let mut transaction = begin(engine);
     let rows = try_scan(&mut transaction, table, 0, ReadMode::Snapshot).unwrap();
+    assert_eq!(scan_pages(&mut transaction, table), rows);
     let mut cursor = transaction
         .cursor(table, IndexNumber::ROWS, ReadMode::Snapshot)
         .unwrap();

@@ -27,7 +27,7 @@ use teak_base::{Codec, FileId, Operation, WriteId};
 use teak_block_file::BlockFile;
 use teak_disk::{Disk, MemoryDisk};
 use teak_tree::{
-    FilterKeys, LookupKey, Page, PageBuilder, PageCache, ReadPattern, Run, RunWriter,
+    FilterKeys, LookupKey, Page, PageBuilder, PageCache, PageColumns, ReadPattern, Run, RunWriter,
     RunWriterOptions, VersionCursor, Visit,
 };
 
@@ -153,6 +153,7 @@ fn main() {
                     filter_keys: FilterKeys::Whole,
                     is_upper,
                     value_planes: if is_upper { 0 } else { data.value_planes },
+                    columns: PageColumns::default(),
                     separate: None,
                 };
                 let size = match page_kib == min_kib {

@@ -79,7 +79,9 @@ impl<V: Visibility> TreeCursor<V> {
             if !tombstones.is_empty() {
                 self.layers.push((self.sources.len(), tombstones));
             }
-            self.sources.push(Source::run(run, ReadPattern::Random));
+            let mut source = Source::run(run, ReadPattern::Random);
+            source.set_projection(self.projection.clone());
+            self.sources.push(source);
             self.bounded.push(!self.range.covers(&run.range()));
         }
     }

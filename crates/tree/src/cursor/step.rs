@@ -66,7 +66,7 @@ impl<V: Visibility> TreeCursor<V> {
     /// Moves to the next key when only one source is left in the leaf.
     #[inline]
     pub(super) fn next_of_single(&mut self, index: usize) -> StorageResult<bool> {
-        if self.is_within_range(index) && self.sources[index].next_settled() {
+        if self.is_within_range(index) && self.next_in_page(index) {
             if !self.is_past_limit(self.sources[index].key()) {
                 return Ok(true);
             }

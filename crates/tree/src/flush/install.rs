@@ -6,6 +6,7 @@ use super::hidden::may_drop;
 use super::output::Written;
 use super::partition::Part;
 use super::separate::unreferenced_values;
+use crate::TreeOptions;
 use crate::install_state::InstallState;
 use crate::memory::Phase;
 use crate::merge::MergeLevel;
@@ -24,6 +25,9 @@ use teak_block_file::{BlockAddress, WrittenBlocks};
 /// Number of separate values that are freed in one step. Threads that pin or allocate space wait
 /// while a step runs.
 const VALUES_PER_BATCH: usize = 256;
+
+/// Flushes of memtables in a row that write small runs, before the root gets a new root above it.
+const SMALL_FLUSHES_MAX: u32 = 4;
 
 /// A run and its copy, some of whose blocks are at other places of the file.
 pub(super) struct Relocated {
@@ -181,6 +185,16 @@ impl JobContext<'_> {
         let root = Arc::clone(&version.root);
         let own = self.claim.id();
         let mut editor = Editor::new(root, base, own, &mut install.next_child_id);
+        if outcome.flushed.is_some() {
+            let small_flushes = match has_small_runs(&outcome.parts, &self.options) {
+                true => install.small_flushes.saturating_add(1),
+                false => 0,
+            };
+            install.small_flushes = small_flushes;
+            if small_flushes >= SMALL_FLUSHES_MAX {
+                editor.limit_root(self.options.small_run_children_max());
+            }
+        }
         if let Some(target) = &outcome.consumed {
             consume(&mut editor, target, &outcome.replacements, &outcome.cuts)?;
         }
@@ -204,6 +218,16 @@ impl JobContext<'_> {
         }
         Ok((editor.finish()?, hidden.into_inner()))
     }
+}
+
+/// Whether a flush has written small runs to many children. With a level of inner children above them, there are fewer runs
+/// and jobs: the inner children collect the runs of many flushes.
+fn has_small_runs(parts: &[Part], options: &TreeOptions) -> bool {
+    let upper = parts.iter().filter(|part| part.level == MergeLevel::Upper);
+    let (count, bytes) = upper.fold((0u64, 0), |(count, bytes), part| {
+        (count + 1, bytes + part.run.merge_bytes())
+    });
+    count > options.small_run_children_max() as u64 && bytes / count < options.small_run_bytes()
 }
 
 /// Removes the consumed runs from their child, and inserts the replacements at the position of the

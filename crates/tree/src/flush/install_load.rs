@@ -75,6 +75,32 @@ fn placed(part: &Part, root: &Node) -> Part {
     Part { run, level }
 }
 
+/// Adds the bottom runs of the base to a tree that waits for it. If they need several leaves, these get a
+/// level of inner children for the runs that the tree has. Otherwise each leaf would get all of them, and a job
+/// would be due on every leaf.
+fn add_base(editor: &mut Editor<'_>, base: &[RunRef], cuts: &[Key]) -> Result<(), EditStop> {
+    let mut newer: Vec<RunRef> = Vec::new();
+    editor.change(&[], Depth::Leaf, &mut |editor, leaf, range| {
+        let mut runs = base.to_vec();
+        if cuts.is_empty() {
+            runs.splice(..0, leaf.runs.iter().cloned());
+        } else {
+            newer.clone_from(&leaf.runs);
+        }
+        let leaf = Child::new(leaf.id, runs, None, range, editor.options());
+        divide_at(editor, &leaf, range, cuts)
+    })?;
+    if !newer.is_empty() && editor.root().children.len() > 1 {
+        editor.raise_root();
+    }
+    // Each is added in front of the others, so the oldest must be added first.
+    newer.iter().rev().try_for_each(|run| {
+        editor.add_run(run, Depth::Root, &|_, child, range| {
+            vec![(range.lower.clone(), child)]
+        })
+    })
+}
+
 /// A node that must be read before a load can be installed.
 #[derive(Debug)]
 pub struct RequiredNode(MissingNode);
@@ -130,12 +156,7 @@ impl Tree {
         // The edit belongs to no job.
         let (root, own) = (Arc::clone(&version.root), ChildId::ROOT);
         let mut editor = Editor::new(root, base, own, &mut install.next_child_id);
-        let edited = editor.change(&[], Depth::Leaf, &mut |editor, leaf, range| {
-            let mut all: Vec<RunRef> = leaf.runs.clone();
-            all.extend(runs.iter().cloned());
-            let leaf = Child::new(leaf.id, all, None, range, editor.options());
-            divide_at(editor, &leaf, range, &cuts)
-        });
+        let edited = add_base(&mut editor, &runs, &cuts);
         editor.release_own();
         let Ok(edited) = edited.and_then(|()| editor.finish()) else {
             unreachable!("a tree that waits for its base has one node, which is in memory")

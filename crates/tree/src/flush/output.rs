@@ -5,8 +5,8 @@ use crate::merge::{MergeLevel, MergeSink};
 use crate::node::{RunForm, RunHandle, RunMarks, RunRef};
 use crate::tree::Tree;
 use crate::{
-    FinishedRun, RangeTombstone, Run, RunWriter, RunWriterOptions, SeparateOptions, StoredValue,
-    TreeOptions,
+    FinishedRun, PageColumns, RangeTombstone, Run, RunWriter, RunWriterOptions, SeparateOptions,
+    StoredValue, TreeOptions,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -88,6 +88,10 @@ impl<'a> RunOutput<'a> {
             value_planes: match level {
                 MergeLevel::Upper => 0,
                 MergeLevel::Bottom => options.value_planes,
+            },
+            columns: match level {
+                MergeLevel::Upper => PageColumns::default(),
+                MergeLevel::Bottom => options.columns.clone(),
             },
             separate: Some(SeparateOptions {
                 bytes_min: options.separate_value_bytes as usize,

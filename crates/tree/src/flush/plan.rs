@@ -13,7 +13,7 @@ use crate::TreeOptions;
 use crate::install_state::InstallState;
 use crate::node::{
     Child, ChildId, KeyRange, LeafShape, Node, RUN_LOAD_MAX, RunForm, RunRef, WATERMARK_MIN,
-    run_load,
+    prefers_consolidation, run_load,
 };
 use crate::tree::Tree;
 use crate::version::TreeVersion;
@@ -497,18 +497,16 @@ impl DueSearch<'_> {
     fn kind(&self, child: &Child, range: &KeyRange) -> Found<JobKind> {
         let options = self.options;
         if child.is_leaf() {
-            let is_fragmented = LeafShape::of(&child.runs).is_fragmented();
+            let shape = LeafShape::of(&child.runs);
+            let is_cheaper = shape.prefers_consolidation(child.id.0, options);
             return Ok(Some(
-                match is_fragmented && !child.is_garbage_due(self.settled_below) {
+                match is_cheaper && !child.is_garbage_due(self.settled_below) {
                     true => JobKind::Consolidate,
                     false => JobKind::Leaf,
                 },
             ));
         }
-        let bytes: u64 = child.runs.iter().map(RunRef::merge_bytes).sum();
-        if child.runs.len() as u64 >= u64::from(options.child_runs_max)
-            && bytes < options.child_buffer_bytes / 2
-        {
+        if prefers_consolidation(&child.runs, child.id.0, options) {
             return Ok(Some(JobKind::Consolidate));
         }
         let Some(below) = self.search.below(child, range)? else {

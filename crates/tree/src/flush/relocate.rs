@@ -9,9 +9,9 @@ use super::context::{JobContext, Target};
 use super::install::{JobOutcome, Relocated};
 use super::output::Written;
 use super::report::FlushReport;
-use crate::Run;
 use crate::node::{RunForm, RunHandle, RunRef};
 use crate::run::RelocateOptions;
+use crate::{PageColumns, Run};
 use std::sync::Arc;
 use teak_base::StorageResult;
 use teak_block_file::WrittenBlocks;
@@ -23,14 +23,20 @@ pub(super) fn run(job: &JobContext<'_>, target: &Target, limit: u64) -> StorageR
     let mut relocated = Vec::new();
     for old in &target.runs {
         let handle = &old.handle;
-        let (codec, value_planes) = match handle.form {
-            RunForm::Upper => (job.options.upper_codec, 0),
-            RunForm::Bottom => (job.options.codec, job.options.value_planes),
+        let written_with = &job.options;
+        let (codec, value_planes, columns) = match handle.form {
+            RunForm::Upper => (written_with.upper_codec, 0, PageColumns::default()),
+            RunForm::Bottom => (
+                written_with.codec,
+                written_with.value_planes,
+                written_with.columns.clone(),
+            ),
         };
         let options = RelocateOptions {
             limit,
             codec,
             value_planes,
+            columns,
         };
         let Some(copy) = handle.run.relocate(options)? else {
             break;

@@ -5,8 +5,8 @@ use crate::filter::FilterSize;
 use crate::payload::Payload;
 use crate::run::{IndexBlock, IndexBlockBuilder, IndexTableBuilder};
 use crate::{
-    FilterKeys, KeySuffix, Page, PageBuilder, RangeTombstone, RunDescription, SeparateTotals,
-    TreeOptions, ValueReference, filter,
+    Column, ColumnKind, FilterKeys, KeySuffix, OptionalColumn, Page, PageBuilder, PageColumns,
+    RangeTombstone, RunDescription, SeparateTotals, TreeOptions, ValueReference, ValueTail, filter,
 };
 use std::path::Path;
 use teak_base::bytes::{Put, Take};
@@ -20,17 +20,67 @@ const ENTRY_MEMORY_BYTES_MAX: usize = 32;
 /// Maximum fixed memory of a page.
 const PAGE_MEMORY_BYTES_MAX: usize = 512;
 
+/// Bytes of keys and values above which a page is not decoded: columns may have any number of equal
+/// values.
+const DECLARED_BYTES_MAX: usize = 1 << 20;
+
+/// The bytes of keys and values that the header of a page declares.
+fn declared_bytes(page: &[u8]) -> usize {
+    let number = |offset: usize| {
+        let bytes = page.get(offset..).and_then(|bytes| bytes.first_chunk());
+        bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize)
+    };
+    number(17) + number(25)
+}
+
 /// Decodes a page. If this succeeds, building a page from its entries must give the same entries.
 pub(super) fn page(bytes: &[u8]) {
+    let declared = declared_bytes(bytes);
+    if declared > DECLARED_BYTES_MAX {
+        return;
+    }
     let Ok(page) = Page::decode(bytes.to_vec()) else {
         return;
     };
     assert!(page.entries() > 0);
     let memory = page.entries() * ENTRY_MEMORY_BYTES_MAX + PAGE_MEMORY_BYTES_MAX;
-    assert!(page.memory_bytes() <= 2 * bytes.len() + memory);
+    assert!(page.memory_bytes() <= 2 * bytes.len().max(declared) + memory);
     // Each entry takes at least one byte, except that of a page with a single empty entry.
-    assert!(page.entries() <= bytes.len());
-    let mut builder = PageBuilder::new(u32::try_from(page.value(0).len().min(3)).unwrap_or(0));
+    assert!(page.entries() <= bytes.len().max(declared));
+    for entry in 0..page.entries() {
+        let bound = page.lower_bound(page.key(entry));
+        assert!(page.key(bound) == page.key(entry), "every key is found");
+        assert!(bound == 0 || page.key(bound - 1) < page.key(entry));
+    }
+    let planes = u32::try_from(page.value(0).len().min(3)).unwrap_or(0);
+    build_again(&page, PageBuilder::new(planes));
+    let columns = columns(page.key(0).len());
+    build_again(&page, PageBuilder::with_columns(planes, columns));
+}
+
+/// Columns of values that begin with a byte of NULL bits, and of keys of this length.
+fn columns(key_bytes: usize) -> PageColumns {
+    let list = |columns: &[(ColumnKind, u32)]| {
+        let columns = columns.iter();
+        columns
+            .filter_map(|(kind, width)| Column::new(*kind, *width))
+            .collect()
+    };
+    let key = list(&[(ColumnKind::Bytes, u32::try_from(key_bytes).unwrap_or(0))]);
+    let value = list(&[(ColumnKind::Bytes, 1), (ColumnKind::SignedLittle, 2)]);
+    let optional = [(ColumnKind::UnsignedBig, 3), (ColumnKind::Float, 4)];
+    let optional = (0..)
+        .zip(list(&optional))
+        .map(|(null_bit, column)| OptionalColumn { column, null_bit });
+    let tail = ValueTail {
+        optional: optional.collect(),
+        variable: vec![Some(2), None],
+    };
+    PageColumns::with_tail(key, value, tail)
+}
+
+/// Builds a page with the entries of another one; it must decode to the same entries.
+fn build_again(page: &Page, mut builder: PageBuilder) {
     for entry in 0..page.entries() {
         let (operation, id) = page.write(entry);
         match page.reference(entry) {
@@ -40,9 +90,6 @@ pub(super) fn page(bytes: &[u8]) {
                 builder.push_separate(page.key(entry), id, &reference);
             }
         }
-        let bound = page.lower_bound(page.key(entry));
-        assert!(page.key(bound) == page.key(entry), "every key is found");
-        assert!(bound == 0 || page.key(bound - 1) < page.key(entry));
     }
     let mut raw = Vec::new();
     builder.finish(&mut raw);
@@ -85,7 +132,35 @@ pub(super) fn page_seeds() -> Vec<Vec<u8>> {
         builder.finish(&mut raw);
         seeds.push(raw);
     }
+    seeds.push(page_of_columns());
     seeds
+}
+
+/// A page with the columns of [`columns`].
+fn page_of_columns() -> Vec<u8> {
+    let mut builder = PageBuilder::with_columns(0, columns(2));
+    for number in 0..40u8 {
+        let absent = number % 7;
+        let mut value = vec![absent, number, 0];
+        if absent & 1 == 0 {
+            value.extend_from_slice(&[1, 2, number]);
+        }
+        if absent & 2 == 0 {
+            value.extend_from_slice(&(f32::from(number) / 4.0).to_le_bytes());
+        }
+        let texts = [
+            (absent & 4 == 0).then(|| vec![b't'; usize::from(number % 3)]),
+            Some(format!("text {number}").into_bytes()),
+        ];
+        for text in texts.iter().flatten() {
+            value.put_varint(text.len() as u64);
+        }
+        value.extend(texts.iter().flatten().flatten());
+        builder.push(&[b'k', number], WriteId(0), Operation::Put, &value);
+    }
+    let mut raw = Vec::new();
+    builder.finish(&mut raw);
+    raw
 }
 
 /// Decodes an index block. If this succeeds, it must encode to the same bytes.

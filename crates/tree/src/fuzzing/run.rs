@@ -3,8 +3,8 @@
 
 use crate::filter_keys::KeyPrefix;
 use crate::{
-    FilterKeys, KeySuffix, LookupKey, PageCache, ReadPattern, Run, RunWriter, RunWriterOptions,
-    VersionCursor, Visit,
+    FilterKeys, KeySuffix, LookupKey, PageCache, PageColumns, ReadPattern, Run, RunWriter,
+    RunWriterOptions, VersionCursor, Visit,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -40,6 +40,7 @@ pub(super) fn run(bytes: &[u8]) {
         filter_keys: input.one_of(&FILTER_KEYS),
         is_upper: input.below(2) == 1,
         value_planes: u32::from(input.below(5)),
+        columns: PageColumns::default(),
         separate: None,
     };
     let mut entries: Vec<Entry> = Vec::new();

@@ -7,7 +7,7 @@
 use super::run::FILTER_KEYS;
 use crate::filter::FilterSize;
 use crate::node::{KeyRange, NodeReader, node_block_description};
-use crate::page::PAGE_LAYOUT_ROW;
+use crate::page::PAGE_LAYOUT;
 use crate::payload::Payload;
 use crate::run::{INDEX_BLOCK_LAYOUT, IndexBlockBuilder, IndexTableBuilder, bound_between};
 use crate::value::VALUE_LAYOUT;
@@ -310,7 +310,7 @@ impl Builder<'_, '_> {
             page.finish(&mut raw);
             let raw_bytes = raw.len();
             change_rarely(self.input, &mut raw);
-            let address = self.write(BlockKind::Page, PAGE_LAYOUT_ROW, &raw)?;
+            let address = self.write(BlockKind::Page, PAGE_LAYOUT, &raw)?;
             block.push(address, entries, raw_bytes, last_key, values_end);
             let ends = address.end().max(values_end);
             description.blocks_end = description.blocks_end.max(ends);

@@ -10,7 +10,7 @@
 //!    change splits it.
 //! 2. A child without runs on or below it is dropped, unless it is claimed or has no siblings; a
 //!    neighbour takes over its range.
-//! 3. A root with too many children gets a new root above it. A root with a
+//! 3. A root with too many children gets a new root above it ([`Editor::limit_root`]). A root with a
 //!    single child that has no runs is replaced by the node below.
 
 use super::{
@@ -95,6 +95,8 @@ pub(crate) struct Editor<'a> {
     /// A child above the job's own that is being replaced. It is not dropped, even without runs.
     retained: Option<ChildId>,
     next_child_id: &'a mut u64,
+    /// Children above which the root gets a new root above it.
+    root_children_max: usize,
     touched: HashMap<u64, Touched>,
     dropped: Vec<Arc<NodeBlock>>,
 }
@@ -109,6 +111,7 @@ impl<'a> Editor<'a> {
         Self {
             memory: Arc::clone(root.memory()),
             root,
+            root_children_max: base.options.children_max(),
             base,
             own,
             is_released: false,
@@ -117,6 +120,11 @@ impl<'a> Editor<'a> {
             touched: HashMap::new(),
             dropped: Vec::new(),
         }
+    }
+
+    /// Limits the number of the root's children, below the limit of other nodes.
+    pub(crate) fn limit_root(&mut self, children: usize) {
+        self.root_children_max = self.root_children_max.min(children);
     }
 
     /// The changed root, and what it no longer refers to.
@@ -457,18 +465,25 @@ impl<'a> Editor<'a> {
         links.try_for_each(|link| self.drop_below(link))
     }
 
+    /// Puts a new root above the current one, whose children are divided into parts of about the fanout.
+    pub(crate) fn raise_root(&mut self) {
+        let mut pivots = Vec::new();
+        let mut children = Vec::new();
+        self.dropped.push(Arc::clone(&self.root.block));
+        for (lower, node) in divide(&self.root, self.options().fanout as usize) {
+            pivots.extend(lower);
+            children.push(self.empty_child(Some(NodeLink::to_node(&node))));
+        }
+        self.root = self.new_node(self.root.height + 1, pivots, children);
+    }
+
+    pub(crate) fn root(&self) -> &Node {
+        &self.root
+    }
+
     fn balance_root(&mut self) -> Result<(), EditStop> {
-        while self.root.children.len() > self.options().children_max()
-            && self.root.height < HEIGHT_MAX
-        {
-            let mut pivots = Vec::new();
-            let mut children = Vec::new();
-            self.dropped.push(Arc::clone(&self.root.block));
-            for (lower, node) in divide(&self.root, self.options().fanout as usize) {
-                pivots.extend(lower);
-                children.push(self.empty_child(Some(NodeLink::to_node(&node))));
-            }
-            self.root = self.new_node(self.root.height + 1, pivots, children);
+        while self.root.children.len() > self.root_children_max && self.root.height < HEIGHT_MAX {
+            self.raise_root();
         }
         while let [only] = self.root.children.as_slice()
             && only.runs.is_empty()

@@ -83,10 +83,18 @@ impl LeafShape {
         shape
     }
 
-    /// Whether there are several pending runs that are small compared with the
-    /// bottom runs, so that merging only them is cheaper.
-    pub(crate) fn is_fragmented(&self) -> bool {
-        self.pending_runs >= 2 && self.pending_bytes * 3 < self.bottom_bytes
+    /// Whether pending runs should be merged with each other and not with the bottom runs: they are
+    /// small compared with these, or so many that writers are slowed, or soon will be.
+    pub(crate) fn prefers_consolidation(&self, leaf: u64, options: &TreeOptions) -> bool {
+        if self.pending_runs < 2 {
+            return false;
+        }
+        let is_crowded = run_load(self.pending_runs, true, options) >= CROWDED;
+        match is_crowded {
+            true => self.pending_bytes < self.bottom_bytes,
+            // Between a half and a quarter of the bottom runs.
+            false => self.pending_bytes * (8 + jitter(leaf, 8)) < self.bottom_bytes * 4,
+        }
     }
 
     fn due(&self, options: &TreeOptions) -> f64 {
@@ -101,6 +109,29 @@ impl LeafShape {
             false => options.leaf_runs_max,
         };
         ratio(self.pending_bytes, against).max(ratio(self.pending_runs, u64::from(runs_max)))
+    }
+}
+
+/// The number of runs, relative to the number at which a job is due, from which a child is crowded.
+const CROWDED: f64 = 1.5;
+
+/// A number from 0 to `max` for a child with this id. All children of a node get runs of the same size at the same
+/// time. So that their large jobs are not due at the same time, too, the thresholds of children differ.
+fn jitter(child: u64, max: u64) -> u64 {
+    (child.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % (max + 1)
+}
+
+/// Whether the runs of an inner child should be merged with each other and not moved down: they are
+/// small, or so many that writers are slowed, or soon will be.
+pub(crate) fn prefers_consolidation(runs: &[RunRef], child: u64, options: &TreeOptions) -> bool {
+    let load = run_load(runs.len() as u64, false, options);
+    let bytes: u64 = runs.iter().map(RunRef::merge_bytes).sum();
+    let buffer = options.child_buffer_bytes;
+    match load {
+        CROWDED.. => bytes < buffer,
+        // Between three and five eighths of the buffer.
+        1.0.. => bytes < buffer / 32 * (12 + jitter(child, 8)),
+        _ => false,
     }
 }
 

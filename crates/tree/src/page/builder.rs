@@ -1,17 +1,22 @@
 //! Builds the raw bytes of a page.
 
+use super::columns::PageColumns;
+use super::encoded_columns::put_columns;
+use super::tail::SplitValues;
 use super::{
-    FLAG_KEY_PLANES, FLAG_KEYS_OF_ONE_LENGTH, FLAG_SETTLED_PUTS, FLAG_VALUES_OF_ONE_LENGTH,
-    PAGE_HEADER_BYTES, SEPARATE_PUT, planes,
+    FLAG_KEY_COLUMNS, FLAG_KEY_PLANES, FLAG_KEYS_OF_ONE_LENGTH, FLAG_SETTLED_PUTS,
+    FLAG_VALUE_COLUMNS, FLAG_VALUE_TAIL, FLAG_VALUES_OF_ONE_LENGTH, PAGE_HEADER_BYTES,
+    SEPARATE_PUT,
 };
 use crate::{EncodedReference, ValueReference};
 use teak_base::bytes::Put;
 use teak_base::{Operation, WriteId};
+use teak_columns::{Codec, planes};
 
 /// Minimum entries for planes to be useful.
 const PLANES_ENTRIES_MIN: usize = 8;
 
-/// Builds the raw bytes of a sequence of pages in layout 2. Reuses its buffers.
+/// Builds the raw bytes of a sequence of pages in layout 3. Reuses its buffers.
 #[derive(Debug, Default)]
 pub struct PageBuilder {
     heads: Vec<Head>,
@@ -24,6 +29,10 @@ pub struct PageBuilder {
     /// Leading bytes of values to store as planes, if all values have them.
     value_planes: u32,
     value_bytes_min: u32,
+    /// The columns to encode by type, on pages where all entries have them.
+    columns: PageColumns,
+    codec: Codec,
+    split: SplitValues,
     /// One past the last byte, in the file, of the separate values.
     values_end: u64,
 }
@@ -46,6 +55,26 @@ impl PageBuilder {
             value_planes,
             ..Self::default()
         }
+    }
+
+    /// As [`PageBuilder::new`]. Pages where all keys have the length of the key columns, or all values the
+    /// value columns, store them by column.
+    #[must_use]
+    pub fn with_columns(value_planes: u32, columns: PageColumns) -> Self {
+        Self {
+            columns,
+            ..Self::new(value_planes)
+        }
+    }
+
+    /// Sets whether planes of columns are compressed with zstd, each apart.
+    pub(crate) fn set_packing(&mut self, packs: bool) {
+        self.codec.set_packing(packs);
+    }
+
+    /// The columns of the next pages.
+    pub(crate) fn set_columns(&mut self, columns: PageColumns) {
+        self.columns = columns;
     }
 
     /// Appends an entry. The caller ensures the order of entries and the limits of
@@ -172,49 +201,63 @@ impl PageBuilder {
         if self.plain {
             flags |= FLAG_SETTLED_PUTS;
         }
-        if self.values_of_one_length {
-            flags |= FLAG_VALUES_OF_ONE_LENGTH;
-        }
+        let entries = self.heads.len();
+        let key_bytes = first.key_bytes as usize;
         if self.keys_of_one_length {
             flags |= FLAG_KEYS_OF_ONE_LENGTH;
-            if first.key_bytes > 0 && self.heads.len() >= PLANES_ENTRIES_MIN {
+            if self.columns.fit_keys(entries, key_bytes) {
+                flags |= FLAG_KEY_COLUMNS;
+            } else if key_bytes > 0 && entries >= PLANES_ENTRIES_MIN {
                 flags |= FLAG_KEY_PLANES;
             }
         }
-        self.write_heads();
+        let value_bytes_min = self.value_bytes_min as usize;
+        let mut value_front = 0;
+        if self.columns.fit_values(entries, value_bytes_min) {
+            flags |= FLAG_VALUE_COLUMNS;
+            value_front = self.columns.value_bytes();
+            if self.split_values() {
+                flags |= FLAG_VALUE_TAIL;
+                self.values_of_one_length = false;
+            }
+        } else if entries >= PLANES_ENTRIES_MIN && self.value_bytes_min >= self.value_planes {
+            value_front = self.value_planes as usize;
+        }
+        if self.values_of_one_length {
+            flags |= FLAG_VALUES_OF_ONE_LENGTH;
+        }
+        self.write_heads(flags);
         out.reserve(
             PAGE_HEADER_BYTES + self.head_stream.len() + self.keys.len() + self.values.len(),
         );
         out.put_u8(flags);
-        put_len(out, self.heads.len());
-        out.put_u32(if self.keys_of_one_length {
-            first.key_bytes
-        } else {
-            0
-        });
-        out.put_u32(if self.values_of_one_length {
-            first.value_bytes
-        } else {
-            0
-        });
+        put_len(out, entries);
+        let or_zero = |is_of_one_length: bool, bytes: u32| if is_of_one_length { bytes } else { 0 };
+        out.put_u32(or_zero(self.keys_of_one_length, first.key_bytes));
+        out.put_u32(or_zero(self.values_of_one_length, first.value_bytes));
         put_len(out, self.head_stream.len());
         put_len(out, self.keys.len());
-        let value_planes = if self.heads.len() >= PLANES_ENTRIES_MIN
-            && self.value_bytes_min >= self.value_planes
-        {
-            self.value_planes
-        } else {
-            0
-        };
-        out.put_u32(value_planes);
+        let key_stream_at = out.len();
+        put_len(out, 0);
+        put_len(out, self.values.len());
+        put_len(out, value_front);
         out.extend_from_slice(&self.head_stream);
-        if flags & FLAG_KEY_PLANES != 0 {
-            planes::split(&self.keys, self.keys.len() / self.heads.len(), out);
+        let keys_at = out.len();
+        if flags & FLAG_KEY_COLUMNS != 0 {
+            put_columns(self.columns.key(), &self.keys, &mut self.codec, out);
+        } else if flags & FLAG_KEY_PLANES != 0 {
+            planes::split(&self.keys, key_bytes, out);
         } else {
             out.extend_from_slice(&self.keys);
         }
-        if value_planes > 0 {
-            self.write_value_planes(value_planes as usize, out);
+        let key_stream_bytes = u32::try_from(out.len() - keys_at).unwrap_or(u32::MAX);
+        if let Some(place) = out.get_mut(key_stream_at..key_stream_at + 4) {
+            place.copy_from_slice(&key_stream_bytes.to_le_bytes());
+        }
+        if flags & FLAG_VALUE_TAIL != 0 {
+            self.split.put(&self.columns, &mut self.codec, out);
+        } else if value_front > 0 {
+            self.write_values(value_front, flags & FLAG_VALUE_COLUMNS != 0, out);
         } else {
             out.extend_from_slice(&self.values);
         }
@@ -224,9 +267,8 @@ impl PageBuilder {
         self.values_end = 0;
     }
 
-    /// Writes the planes of the values' first `width` bytes, then the rest of
-    /// every value.
-    fn write_value_planes(&self, width: usize, out: &mut Vec<u8>) {
+    /// Writes the values' first `width` bytes, as columns or as planes, then the rest of every value.
+    fn write_values(&mut self, width: usize, as_columns: bool, out: &mut Vec<u8>) {
         let ends = self.heads.iter().scan(0, |end, head| {
             *end += head.value_bytes as usize;
             Some((*end - head.value_bytes as usize, *end))
@@ -243,11 +285,30 @@ impl PageBuilder {
                 rests.extend_from_slice(rest);
             }
         }
-        planes::split(&fronts, width, out);
+        if as_columns {
+            put_columns(self.columns.value(), &fronts, &mut self.codec, out);
+        } else {
+            planes::split(&fronts, width, out);
+        }
         out.extend_from_slice(&rests);
     }
 
-    fn write_heads(&mut self) {
+    /// Splits the values by column. Returns `false` if that is not possible.
+    fn split_values(&mut self) -> bool {
+        let are_inline = |head: &Head| head.kind == Operation::Put.number();
+        if self.columns.tail().is_empty() || !self.heads.iter().all(are_inline) {
+            return false;
+        }
+        let mut rest = &self.values[..];
+        let values = self.heads.iter().map(|head| {
+            let (value, others) = rest.split_at(head.value_bytes as usize);
+            rest = others;
+            value
+        });
+        self.split.split(&self.columns, values)
+    }
+
+    fn write_heads(&mut self, flags: u8) {
         self.head_stream.clear();
         for head in &self.heads {
             if !self.plain {
@@ -257,7 +318,7 @@ impl PageBuilder {
             if !self.keys_of_one_length {
                 self.head_stream.put_varint(u64::from(head.key_bytes));
             }
-            if !self.values_of_one_length {
+            if flags & (FLAG_VALUES_OF_ONE_LENGTH | FLAG_VALUE_TAIL) == 0 {
                 self.head_stream.put_varint(u64::from(head.value_bytes));
             }
         }

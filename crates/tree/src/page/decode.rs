@@ -4,52 +4,75 @@
 //!    many times larger than the page.
 //! 2. One pass over the heads collects operations, write ids, and the ends of
 //!    keys and values, and checks that they fit their streams.
-//! 3. Streams that are stored as byte planes are joined.
+//! 3. Streams that are stored as byte planes are joined, and columns decoded.
 //! 4. The order of the keys is checked, because merges and cursors rely on it.
 
-use super::reader::{Ends, Page, Write};
+use super::encoded_columns::{take_columns, take_some_columns};
+use super::projection::Projection;
+use super::reader::{Ends, Page, Write, Writes};
+use super::tail::take_values;
 use super::{
-    FLAG_KEY_PLANES, FLAG_KEYS_OF_ONE_LENGTH, FLAG_SETTLED_PUTS, FLAG_VALUES_OF_ONE_LENGTH,
-    FLAGS_KNOWN, PAGE_HEADER_BYTES, SEPARATE_PUT, planes,
+    FLAG_KEY_COLUMNS, FLAG_KEY_PLANES, FLAG_KEYS_OF_ONE_LENGTH, FLAG_SETTLED_PUTS,
+    FLAG_VALUE_COLUMNS, FLAG_VALUE_TAIL, FLAG_VALUES_OF_ONE_LENGTH, FLAGS_KNOWN, PAGE_HEADER_BYTES,
+    SEPARATE_PUT,
 };
 use crate::ValueReference;
 use crate::key_search::KeySearch;
+use std::cmp::Ordering;
 use teak_base::bytes::{Malformed, Take};
 use teak_base::{Operation, WriteId};
+use teak_columns::planes;
 
 /// The search index of a page contains one of every `SEARCH_STEP` keys.
 const SEARCH_STEP: usize = 16;
 
+/// Maximum bytes of the keys, or the values, of a page. With columns, they are not bounded by the bytes
+/// that are stored.
+const STREAM_BYTES_MAX: usize = 64 << 20;
+
 /// The decoded header of a page.
-struct Header {
+pub(super) struct Header {
     /// Whether every entry is a settled put.
-    settled_puts: bool,
-    keys_of_one_length: bool,
-    values_of_one_length: bool,
-    key_planes: bool,
-    entries: usize,
-    key_len: usize,
-    value_len: usize,
-    head_bytes: usize,
-    key_bytes: usize,
-    /// Leading bytes of each value that are stored as planes.
-    value_planes: usize,
+    pub(super) settled_puts: bool,
+    pub(super) keys_of_one_length: bool,
+    pub(super) values_of_one_length: bool,
+    pub(super) key_planes: bool,
+    pub(super) key_columns: bool,
+    pub(super) value_columns: bool,
+    /// Whether values are stored wholly as columns.
+    pub(super) value_tail: bool,
+    pub(super) entries: usize,
+    pub(super) key_len: usize,
+    pub(super) value_len: usize,
+    pub(super) head_bytes: usize,
+    /// Bytes of all keys, and of the stream that contains them.
+    pub(super) key_bytes: usize,
+    pub(super) key_stream_bytes: usize,
+    /// Bytes of all values.
+    pub(super) value_bytes: usize,
+    /// Leading bytes of each value that are stored as planes or columns.
+    pub(super) value_front: usize,
 }
 
 impl Header {
-    fn decode(take: &mut Take<'_>) -> Result<Self, Malformed> {
+    pub(super) fn decode(take: &mut Take<'_>) -> Result<Self, Malformed> {
         let flags = take.u8()?;
         let header = Self {
             settled_puts: flags & FLAG_SETTLED_PUTS != 0,
             keys_of_one_length: flags & FLAG_KEYS_OF_ONE_LENGTH != 0,
             values_of_one_length: flags & FLAG_VALUES_OF_ONE_LENGTH != 0,
             key_planes: flags & FLAG_KEY_PLANES != 0,
+            key_columns: flags & FLAG_KEY_COLUMNS != 0,
+            value_columns: flags & FLAG_VALUE_COLUMNS != 0,
+            value_tail: flags & FLAG_VALUE_TAIL != 0,
             entries: take.u32()? as usize,
             key_len: take.u32()? as usize,
             value_len: take.u32()? as usize,
             head_bytes: take.u32()? as usize,
             key_bytes: take.u32()? as usize,
-            value_planes: take.u32()? as usize,
+            key_stream_bytes: take.u32()? as usize,
+            value_bytes: take.u32()? as usize,
+            value_front: take.u32()? as usize,
         };
         if flags & !FLAGS_KNOWN != 0 || header.entries == 0 {
             return Err(Malformed);
@@ -59,23 +82,35 @@ impl Header {
 
     /// Whether the heads are empty, because the flags and the header imply all their parts.
     fn heads_are_empty(&self) -> bool {
-        self.settled_puts && self.keys_of_one_length && self.values_of_one_length
+        self.settled_puts && self.keys_of_one_length && !self.heads_have_value_lengths()
+    }
+
+    fn heads_have_value_lengths(&self) -> bool {
+        !self.values_of_one_length && !self.value_tail
     }
 
     /// Checks the lengths against the streams. Each part of a head takes at least one byte, which
     /// bounds the number of entries. If entries take no bytes at all, the page must have exactly
     /// one entry.
-    fn check(&self, value_bytes: usize) -> Result<(), Malformed> {
+    pub(super) fn check(&self, value_stream_bytes: usize) -> Result<(), Malformed> {
         let fits = |len: usize, bytes: usize| len.checked_mul(self.entries) == Some(bytes);
         let head_bytes_min = 2 * usize::from(!self.settled_puts)
             + usize::from(!self.keys_of_one_length)
-            + usize::from(!self.values_of_one_length);
-        let no_bytes = self.heads_are_empty() && self.key_len == 0 && self.value_len == 0;
+            + usize::from(self.heads_have_value_lengths());
+        let no_bytes =
+            self.heads_are_empty() && self.key_len == 0 && self.value_len == 0 && !self.value_tail;
         if self.keys_of_one_length && !fits(self.key_len, self.key_bytes)
-            || self.values_of_one_length && !fits(self.value_len, value_bytes)
+            || self.values_of_one_length && !fits(self.value_len, self.value_bytes)
             || no_bytes && self.entries > 1
             || head_bytes_min > 0 && self.entries > self.head_bytes / head_bytes_min
-            || self.key_planes && (!self.keys_of_one_length || self.key_len == 0)
+            || (self.key_planes || self.key_columns)
+                && (!self.keys_of_one_length || self.key_len == 0)
+            || self.key_planes && self.key_columns
+            || self.value_columns && self.value_front == 0
+            || self.value_tail && (!self.value_columns || self.values_of_one_length)
+            || !self.key_columns && self.key_stream_bytes != self.key_bytes
+            || !self.value_columns && value_stream_bytes != self.value_bytes
+            || self.key_bytes.max(self.value_bytes) > STREAM_BYTES_MAX
         {
             return Err(Malformed);
         }
@@ -95,7 +130,8 @@ impl Heads {
     fn decode(header: &Header, mut heads: Take<'_>, value_bytes: usize) -> Result<Self, Malformed> {
         let entries_if = |wanted: bool| if wanted { header.entries } else { 0 };
         let mut keys = Adder::new(entries_if(!header.keys_of_one_length), header.key_bytes)?;
-        let mut values = Adder::new(entries_if(!header.values_of_one_length), value_bytes)?;
+        let has_lengths = header.heads_have_value_lengths();
+        let mut values = Adder::new(entries_if(has_lengths), value_bytes)?;
         let mut writes = Vec::with_capacity(entries_if(!header.settled_puts));
         for _ in 0..entries_if(!header.heads_are_empty()) {
             if !header.settled_puts {
@@ -114,7 +150,7 @@ impl Heads {
             if !header.keys_of_one_length {
                 keys.add(&mut heads)?;
             }
-            if !header.values_of_one_length {
+            if has_lengths {
                 values.add(&mut heads)?;
             }
         }
@@ -126,9 +162,10 @@ impl Heads {
                 true => Ends::OfOneLength(header.key_len),
                 false => Ends::At(keys.finish()?),
             },
-            values: match header.values_of_one_length {
-                true => Ends::OfOneLength(header.value_len),
-                false => Ends::At(values.finish()?),
+            values: match has_lengths {
+                // Those of values that are stored wholly as columns follow from the columns.
+                false => Ends::OfOneLength(header.value_len),
+                true => Ends::At(values.finish()?),
             },
             writes,
         })
@@ -146,6 +183,16 @@ impl Heads {
             }
         });
         if all_fit { Ok(()) } else { Err(Malformed) }
+    }
+
+    /// Checks that every entry is a put with its value in the page.
+    fn check_inline_puts(&self) -> Result<(), Malformed> {
+        let is_inline = |write: &Write| write.operation == Operation::Put && !write.is_separate;
+        if self.writes.iter().all(is_inline) {
+            Ok(())
+        } else {
+            Err(Malformed)
+        }
     }
 }
 
@@ -191,22 +238,43 @@ impl Page {
     /// # Errors
     /// [`Malformed`].
     pub fn decode(raw: Vec<u8>) -> Result<Self, Malformed> {
+        Self::decode_for(raw, None)
+    }
+
+    /// As [`Page::decode`], but only the columns of the projection, if there is one that applies to the page.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn decode_for(raw: Vec<u8>, projection: Option<&Projection>) -> Result<Self, Malformed> {
         let mut take = Take::new(&raw);
         let header = Header::decode(&mut take)?;
         let heads = Take::new(take.take(header.head_bytes)?);
-        let key_stream = take.take(header.key_bytes)?;
-        let value_bytes = take.rest().len();
-        header.check(value_bytes)?;
-        let heads = Heads::decode(&header, heads, value_bytes)?;
-        heads.check_references()?;
-        let bytes = if header.key_planes || header.value_planes > 0 {
-            join_streams(&header, key_stream, take, &heads.values)?
+        let key_stream = take.take(header.key_stream_bytes)?;
+        header.check(take.rest().len())?;
+        let mut heads = Heads::decode(&header, heads, header.value_bytes)?;
+        if header.value_tail {
+            heads.check_inline_puts()?;
+        } else {
+            heads.check_references()?;
+        }
+        let is_apart = header.key_planes || header.key_columns || header.value_front > 0;
+        let mut projection = projection.filter(|_| header.value_tail || header.value_columns);
+        let bytes = if is_apart {
+            let values = &mut heads.values;
+            match join_streams(&header, key_stream, take, projection, values)? {
+                Some(bytes) => bytes,
+                None => {
+                    projection = None;
+                    join_streams(&header, key_stream, take, None, values)?.ok_or(Malformed)?
+                }
+            }
         } else {
             let mut bytes = raw;
             bytes.drain(..PAGE_HEADER_BYTES + header.head_bytes);
             bytes
         };
         let entries = header.entries;
+        let writes = Writes::new(heads.writes);
         let mut page = Self {
             bytes,
             keys: heads.keys,
@@ -214,38 +282,122 @@ impl Page {
             values_start: header.key_bytes,
             entries,
             search: KeySearch::default(),
-            has_separate: heads.writes.iter().any(|write| write.is_separate),
-            writes: heads.writes,
+            has_only_rows: writes.are_inline_puts(),
+            writes,
+            projection: projection.cloned(),
             charge: None,
         };
-        if !(1..entries).all(|entry| are_in_order(page.key(entry - 1), page.key(entry))) {
-            return Err(Malformed);
+        let mut are_distinct = true;
+        for entry in 1..entries {
+            match order_of_neighbours(page.key(entry - 1), page.key(entry)) {
+                Ordering::Less => {}
+                Ordering::Equal => are_distinct = false,
+                Ordering::Greater => return Err(Malformed),
+            }
         }
+        page.has_only_rows &= are_distinct;
         page.search = KeySearch::new(entries, SEARCH_STEP, |entry| page.key(entry));
         Ok(page)
     }
 }
 
-/// Returns the keys, then the values, without byte planes.
+/// Returns the keys, then the values, without byte planes and columns. Sets the ends of values that are
+/// stored wholly as columns. Returns `None` if the projection does not apply to the page.
 fn join_streams(
     header: &Header,
     key_stream: &[u8],
-    value_stream: Take<'_>,
-    values: &Ends,
-) -> Result<Vec<u8>, Malformed> {
-    let mut bytes = Vec::with_capacity(header.key_bytes + value_stream.rest().len());
+    mut value_stream: Take<'_>,
+    projection: Option<&Projection>,
+    values: &mut Ends,
+) -> Result<Option<Vec<u8>>, Malformed> {
+    let value_bytes = match projection {
+        Some(_) if header.value_tail => 0,
+        _ => header.value_bytes,
+    };
+    let mut bytes = Vec::with_capacity(header.key_bytes + value_bytes);
     if header.key_planes {
         planes::join(key_stream, header.key_len, &mut bytes);
+    } else if header.key_columns {
+        let (width, mut take) = (header.key_len, Take::new(key_stream));
+        bytes.resize(header.key_bytes, 0);
+        take_columns(&mut take, header.entries, width, &mut bytes, |row| {
+            row * width
+        })?;
+        if !take.is_empty() {
+            return Err(Malformed);
+        }
     } else {
         bytes.extend_from_slice(key_stream);
     }
-    if header.value_planes > 0 {
-        let (width, entries) = (header.value_planes, header.entries);
+    if header.value_tail {
+        let (entries, front) = (header.entries, header.value_front);
+        let stream = &mut value_stream;
+        let value_bytes = header.value_bytes;
+        match take_values(stream, entries, front, value_bytes, projection, &mut bytes)? {
+            Some(ends) => *values = ends,
+            None => return Ok(None),
+        }
+        if !stream.is_empty() {
+            return Err(Malformed);
+        }
+    } else if header.value_columns {
+        if !join_value_columns(header, value_stream, projection, values, &mut bytes)? {
+            return Ok(None);
+        }
+    } else if header.value_front > 0 {
+        let (width, entries) = (header.value_front, header.entries);
         join_values(value_stream, width, entries, values, &mut bytes)?;
     } else {
         bytes.extend_from_slice(value_stream.rest());
     }
-    Ok(bytes)
+    Ok(Some(bytes))
+}
+
+/// Appends values whose first bytes are stored as columns. Returns `false` if the projection does not apply to them.
+fn join_value_columns(
+    header: &Header,
+    stream: Take<'_>,
+    projection: Option<&Projection>,
+    values: &Ends,
+    out: &mut Vec<u8>,
+) -> Result<bool, Malformed> {
+    let (start, width, entries) = (out.len(), header.value_front, header.entries);
+    let front_bytes = width.checked_mul(entries).ok_or(Malformed)?;
+    let rest_bytes = header.value_bytes.checked_sub(front_bytes);
+    let stored = stream.rest();
+    let column_bytes = stored.len().checked_sub(rest_bytes.ok_or(Malformed)?);
+    let (columns, rests) = stored.split_at(column_bytes.ok_or(Malformed)?);
+    out.resize(start + header.value_bytes, 0);
+    let out = out.get_mut(start..).ok_or(Malformed)?;
+    copy_rests(rests, width, entries, values, out)?;
+    let mut columns = Take::new(columns);
+    let place_of = |row| values.range(row).0;
+    let is_taken = take_some_columns(&mut columns, entries, width, out, place_of, projection)?;
+    if is_taken && !columns.is_empty() {
+        return Err(Malformed);
+    }
+    Ok(is_taken)
+}
+
+/// Copies what follows the first `width` bytes of each value to its place. May change the bytes after it.
+fn copy_rests(
+    mut rests: &[u8],
+    width: usize,
+    entries: usize,
+    values: &Ends,
+    out: &mut [u8],
+) -> Result<(), Malformed> {
+    for entry in 0..entries {
+        let (start, end) = values.range(entry);
+        let bytes = (end - start).checked_sub(width).ok_or(Malformed)?;
+        let place = out.get_mut(start + width..).ok_or(Malformed)?;
+        rests = copy_first(rests, bytes, place)?;
+    }
+    if rests.is_empty() {
+        Ok(())
+    } else {
+        Err(Malformed)
+    }
 }
 
 /// Appends values whose first `width` bytes are stored as planes.
@@ -260,7 +412,7 @@ fn join_values(
     out: &mut Vec<u8>,
 ) -> Result<(), Malformed> {
     let stored = stream.take(width.checked_mul(entries).ok_or(Malformed)?)?;
-    let mut rests = stream.rest();
+    let rests = stream.rest();
     if rests.is_empty() {
         // Otherwise a value is shorter.
         if !(0..entries).all(|entry| values.range(entry).0 == entry * width) {
@@ -272,12 +424,7 @@ fn join_values(
     let start = out.len();
     out.resize(start + stored.len() + rests.len(), 0);
     let out = out.get_mut(start..).ok_or(Malformed)?;
-    for entry in 0..entries {
-        let (start, end) = values.range(entry);
-        let bytes = (end - start).checked_sub(width).ok_or(Malformed)?;
-        let place = out.get_mut(start + width..).ok_or(Malformed)?;
-        rests = copy_first(rests, bytes, place)?;
-    }
+    copy_rests(rests, width, entries, values, out)?;
     planes::join_at(stored, width, out, |row| values.range(row).0);
     Ok(())
 }
@@ -302,16 +449,16 @@ fn copy_first<'a>(from: &'a [u8], bytes: usize, out: &mut [u8]) -> Result<&'a [u
     from.get(bytes..).ok_or(Malformed)
 }
 
-/// Whether a key is at or before the next one. Calls no function if they differ in a whole word.
+/// The order of a key and the next one. Calls no function if they differ in a whole word.
 #[inline]
-fn are_in_order(mut key: &[u8], mut next: &[u8]) -> bool {
+fn order_of_neighbours(mut key: &[u8], mut next: &[u8]) -> Ordering {
     while let (Some((a, rest)), Some((b, rest_of_next))) =
         (key.split_first_chunk::<8>(), next.split_first_chunk::<8>())
     {
         if a != b {
-            return u64::from_be_bytes(*a) < u64::from_be_bytes(*b);
+            return u64::from_be_bytes(*a).cmp(&u64::from_be_bytes(*b));
         }
         (key, next) = (rest, rest_of_next);
     }
-    key <= next
+    key.cmp(next)
 }

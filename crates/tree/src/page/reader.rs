@@ -5,6 +5,7 @@
 //! lengths of the streams.
 #![allow(clippy::indexing_slicing)]
 
+use super::projection::Projection;
 use crate::block_memory::BlockCharge;
 use crate::key_search::KeySearch;
 use crate::{EncodedReference, ValueReference};
@@ -22,16 +23,64 @@ pub struct Page {
     pub(super) values_start: usize,
     pub(super) entries: usize,
     pub(super) search: KeySearch,
-    /// One for each entry; empty when all are settled puts without separate values.
-    pub(super) writes: Vec<Write>,
-    /// Whether an entry has a separate value.
-    pub(super) has_separate: bool,
+    pub(super) writes: Writes,
+    /// Whether every entry is a put with its value in the page, and all have different keys.
+    pub(super) has_only_rows: bool,
+    /// If not all columns of the values were decoded: those that were.
+    pub(super) projection: Option<Projection>,
     /// Counts the page's memory.
     pub(super) charge: Option<BlockCharge>,
 }
 
+/// The writes of the entries of a page.
+#[derive(Debug)]
+pub(super) struct Writes {
+    /// One for each entry; empty if all entries have the common one.
+    each: Vec<Write>,
+    common: Write,
+    /// Whether an entry has a separate value.
+    has_separate: bool,
+}
+
+impl Writes {
+    /// `writes`: one for each entry; empty if all are settled puts without separate values.
+    pub(super) fn new(mut writes: Vec<Write>) -> Self {
+        let settled = Write {
+            operation: Operation::Put,
+            is_separate: false,
+            id: WriteId::SETTLED,
+        };
+        let common = writes.first().copied().unwrap_or(settled);
+        let has_separate = writes.iter().any(|write| write.is_separate);
+        // All rows of a load have the same write.
+        if !has_separate && writes.iter().all(|write| *write == common) {
+            writes = Vec::new();
+        }
+        Self {
+            each: writes,
+            common,
+            has_separate,
+        }
+    }
+
+    /// Whether every entry is a put with its value in the page.
+    pub(super) fn are_inline_puts(&self) -> bool {
+        let is_put = |write: &Write| write.operation == Operation::Put;
+        !self.has_separate && is_put(&self.common) && self.each.iter().all(is_put)
+    }
+
+    #[inline]
+    fn get(&self, entry: usize) -> Write {
+        if self.each.is_empty() {
+            self.common
+        } else {
+            self.each[entry]
+        }
+    }
+}
+
 /// The write of an entry.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Write {
     pub(super) operation: Operation,
     /// Whether the value is a reference to a separate value.
@@ -86,13 +135,23 @@ impl Page {
             + self.keys.memory_bytes()
             + self.values.memory_bytes()
             + self.search.memory_bytes()
-            + self.writes.len() * size_of::<Write>()
+            + self.writes.each.len() * size_of::<Write>()
             + size_of::<Self>()
     }
 
     /// Counts the memory of the page as long as it exists.
     pub(crate) fn charge(&mut self, charge: BlockCharge) {
         self.charge = Some(charge);
+    }
+
+    /// Whether the values have the columns of a projection; `None`: all columns.
+    #[inline]
+    pub(crate) fn has_columns(&self, projection: Option<&Projection>) -> bool {
+        match (&self.projection, projection) {
+            (None, _) => true,
+            (Some(own), Some(wanted)) => own.covers(wanted),
+            (Some(_), None) => false,
+        }
     }
 
     /// The key of an entry.
@@ -124,7 +183,7 @@ impl Page {
     #[inline]
     #[must_use]
     pub fn is_separate(&self, entry: usize) -> bool {
-        self.has_separate && self.writes[entry].is_separate
+        self.writes.has_separate && self.writes.get(entry).is_separate
     }
 
     /// The reference of an entry with a separate value; `None` for other entries.
@@ -144,7 +203,7 @@ impl Page {
 
     /// The entries with separate values, with their references.
     pub(crate) fn references(&self) -> impl Iterator<Item = (usize, ValueReference)> {
-        let entries = match self.has_separate {
+        let entries = match self.writes.has_separate {
             true => self.entries,
             false => 0,
         };
@@ -154,10 +213,18 @@ impl Page {
         })
     }
 
-    /// Whether every entry is a settled put with its value in the page.
+    /// If every entry is a put with its value in the page and has another key, and all have one write
+    /// id, returns the id: that in the page, or `SETTLED` if the run is settled.
     #[inline]
-    pub(crate) fn has_only_settled_puts(&self) -> bool {
-        self.writes.is_empty()
+    pub(crate) fn one_write(&self, is_run_settled: bool) -> Option<WriteId> {
+        if !self.has_only_rows {
+            return None;
+        }
+        let writes = &self.writes;
+        match is_run_settled {
+            true => Some(WriteId::SETTLED),
+            false => writes.each.is_empty().then_some(writes.common.id),
+        }
     }
 
     /// The operation and the write id of an entry.
@@ -167,13 +234,9 @@ impl Page {
     #[inline]
     #[must_use]
     pub fn write(&self, entry: usize) -> (Operation, WriteId) {
-        if self.writes.is_empty() {
-            assert!(entry < self.entries, "no such entry");
-            (Operation::Put, WriteId::SETTLED)
-        } else {
-            let write = &self.writes[entry];
-            (write.operation, write.id)
-        }
+        assert!(entry < self.entries, "no such entry");
+        let write = self.writes.get(entry);
+        (write.operation, write.id)
     }
 
     /// The number of the first entry whose key is at or after `key`; the
@@ -187,9 +250,13 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
-    use super::super::PageBuilder;
+    use super::super::{
+        FLAG_VALUE_TAIL, OptionalColumn, PageBuilder, PageColumns, Projection, ValueTail,
+    };
     use super::*;
+    use crate::{Column, ColumnKind};
     use proptest::prelude::*;
+    use teak_base::bytes::{Put, Take};
 
     type Entry = (Vec<u8>, u64, u8, Vec<u8>);
 
@@ -223,6 +290,62 @@ mod tests {
         }
     }
 
+    /// The columns of a value that are wanted, in the form of `put_tail` if it `is_split`; otherwise the columns of
+    /// the front, and the rest. Panics if the value does not have this form.
+    fn parts(value: &[u8], wanted: u64, is_split: bool) -> Vec<Vec<u8>> {
+        let mut take = Take::new(value);
+        let absent = value[0];
+        let mut parts = Vec::new();
+        let mut add = |number: u32, bytes: &[u8]| {
+            if number == 0 || wanted >> number & 1 == 1 {
+                parts.push(bytes.to_vec());
+            }
+        };
+        for (number, width) in [(0, 1), (1, 8), (2, 4)] {
+            add(number, take.take(width).unwrap());
+        }
+        if !is_split {
+            add(0, take.rest());
+            return parts;
+        }
+        for (number, bit, width) in [(3, 1, 2), (4, 2, 9)] {
+            if absent & bit == 0 {
+                add(number, take.take(width).unwrap());
+            }
+        }
+        let mut lengths = Vec::new();
+        for (number, bit) in [(5, 4), (6, 0)] {
+            if absent & bit == 0 {
+                lengths.push((number, take.varint().unwrap()));
+            }
+        }
+        for (number, length) in lengths {
+            add(number, take.take(usize::try_from(length).unwrap()).unwrap());
+        }
+        assert!(take.is_empty());
+        parts
+    }
+
+    /// Appends what a value has after its front.
+    fn put_tail(absent: u8, bytes: usize, position: u64, value: &mut Vec<u8>) {
+        if absent & 1 == 0 {
+            value.extend_from_slice(&position.to_le_bytes()[..2]);
+        }
+        if absent & 2 == 0 {
+            value.extend_from_slice(&[absent; 9]);
+        }
+        let texts = [
+            (absent & 4 == 0).then(|| vec![b'a' + absent % 4; 5]),
+            Some(vec![absent; bytes * 20]),
+        ];
+        for text in texts.iter().flatten() {
+            value.put_varint(text.len() as u64);
+        }
+        for text in texts.iter().flatten() {
+            value.extend_from_slice(text);
+        }
+    }
+
     #[test]
     fn the_documented_example_holds() {
         let mut builder = PageBuilder::new(2);
@@ -234,7 +357,7 @@ mod tests {
         }
         let mut raw = Vec::new();
         builder.finish(&mut raw);
-        let documented = crate::test_support::documented_bytes("## Page, layout 2");
+        let documented = crate::test_support::documented_bytes("## Page, layout 3");
         assert_eq!(raw, documented, "{raw:02x?}");
         let page = Page::decode(documented).unwrap();
         assert_eq!(page.entries(), 8);
@@ -243,6 +366,18 @@ mod tests {
             (b"k0".as_slice(), b"\x00\x08red".as_slice())
         );
         assert_eq!(page.write(0), (Operation::Put, WriteId(300)));
+    }
+
+    #[test]
+    fn a_page_with_two_versions_of_a_key_is_not_one_of_rows() {
+        let entry = |key: &[u8], id| (key.to_vec(), id, 1, b"v".to_vec());
+        let rows = Page::decode(build(&[entry(b"a", 7), entry(b"b", 7)])).unwrap();
+        assert_eq!(rows.one_write(false), Some(WriteId(7)));
+        assert_eq!(rows.one_write(true), Some(WriteId::SETTLED));
+        let versions = Page::decode(build(&[entry(b"a", 8), entry(b"a", 7)])).unwrap();
+        assert_eq!(versions.one_write(false), None);
+        // The run may be settled although it has older versions.
+        assert_eq!(versions.one_write(true), None);
     }
 
     #[test]
@@ -275,6 +410,92 @@ mod tests {
                 .map(|key| (key.to_vec(), 0, 1, key[..value_len].to_vec()))
                 .collect();
             check(&entries);
+        }
+
+        #[test]
+        fn entries_with_columns_round_trip(
+            numbers in proptest::collection::btree_set(any::<u64>(), 1..200),
+            step in 1u64..1000, rest_bytes_max in 0usize..40, settled: bool, has_tail: bool, fits: bool,
+            change in proptest::option::of((any::<prop::sample::Index>(), any::<u8>())),
+            wanted in 0u64..128,
+        ) {
+            let column = |kind, width| Column::new(kind, width).unwrap();
+            let tail = ValueTail {
+                optional: vec![
+                    OptionalColumn { column: column(ColumnKind::SignedLittle, 2), null_bit: 0 },
+                    OptionalColumn { column: column(ColumnKind::Bytes, 9), null_bit: 1 },
+                ],
+                variable: vec![Some(2), None],
+            };
+            let columns = PageColumns::with_tail(
+                vec![column(ColumnKind::UnsignedBig, 8), column(ColumnKind::Bytes, 3)],
+                vec![column(ColumnKind::Bytes, 1), column(ColumnKind::Float, 8), column(ColumnKind::SignedLittle, 4)],
+                if has_tail { tail } else { ValueTail::default() },
+            );
+            let mut builder = PageBuilder::with_columns(0, columns.clone());
+            let mut entries: Vec<Entry> = Vec::new();
+            for (position, number) in (0u64..).zip(&numbers) {
+                let mut key = (number / step).to_be_bytes().to_vec();
+                key.extend_from_slice(&[1, 2, position.to_le_bytes()[0] % 3]);
+                let absent = if fits { number.to_le_bytes()[1] } else { 7 };
+                let mut value = vec![absent];
+                value.extend_from_slice(&(*number as f64 / 100.0).to_le_bytes());
+                value.extend_from_slice(&((number >> 40) as i32).to_le_bytes());
+                let rest_bytes = rest_bytes_max * (usize::from(number.to_le_bytes()[0]) % 5) / 5;
+                if fits {
+                    put_tail(absent, rest_bytes, position, &mut value);
+                } else {
+                    value.resize(13 + rest_bytes, position.to_le_bytes()[0]);
+                }
+                entries.push((key, if settled { 0 } else { number % 100 }, 1, value));
+            }
+            entries.sort_by(|one, other| one.0.cmp(&other.0));
+            for (key, id, _, value) in &entries {
+                builder.push(key, WriteId(*id), Operation::Put, value);
+            }
+            let mut raw = Vec::new();
+            builder.finish(&mut raw);
+            if let Some((place, byte)) = change {
+                // Damaged bytes are malformed, or other entries.
+                let place = place.index(raw.len());
+                raw[place] = byte;
+                if let Ok(page) = Page::decode(raw) {
+                    for entry in 0..page.entries() {
+                        let _ = (page.key(entry), page.value(entry), page.write(entry));
+                    }
+                }
+            } else {
+                let is_split = raw[0] & FLAG_VALUE_TAIL != 0;
+                prop_assert!(is_split || !(has_tail && fits && entries.len() >= 32));
+                let page = Page::decode(raw.clone()).unwrap();
+                prop_assert_eq!(page.entries(), entries.len());
+                for (entry, (key, id, _, value)) in entries.iter().enumerate() {
+                    prop_assert_eq!(page.key(entry), key.as_slice());
+                    prop_assert_eq!(page.value(entry), value.as_slice());
+                    prop_assert_eq!(page.write(entry).1, WriteId(*id));
+                }
+                let beginning = if fits { vec![] } else { vec![7] };
+                let projection = Projection::new(columns.clone(), beginning, vec![wanted]);
+                let page = Page::decode_for(raw.clone(), Some(&projection)).unwrap();
+                for (entry, (key, id, _, value)) in entries.iter().enumerate() {
+                    prop_assert_eq!(page.key(entry), key.as_slice());
+                    prop_assert_eq!(page.write(entry).1, WriteId(*id));
+                    let found = page.value(entry);
+                    prop_assert_eq!(parts(found, wanted, is_split), parts(value, wanted, is_split));
+                }
+                // Values that begin otherwise, and other columns, are decoded wholly.
+                let other = PageColumns::with_tail(vec![], columns.value()[..2].to_vec(), ValueTail::default());
+                for (columns, beginning) in [(columns, vec![8]), (other, vec![])] {
+                    if entries.iter().any(|entry| !entry.3.starts_with(&beginning)) || beginning.is_empty() {
+                        let projection = Projection::new(columns, beginning, vec![wanted]);
+                        let page = Page::decode_for(raw.clone(), Some(&projection)).unwrap();
+                        prop_assert!(page.has_columns(None));
+                        for (entry, (.., value)) in entries.iter().enumerate() {
+                            prop_assert_eq!(page.value(entry), value.as_slice());
+                        }
+                    }
+                }
+            }
         }
 
         #[test]

@@ -4,6 +4,7 @@ use super::{IndexBlock, IndexTable, PageNumber, PrefixPlace, ReadPattern, Run};
 use crate::cache::Priority;
 use crate::filter_keys::KeyPrefix;
 use crate::key_search::key_order;
+use crate::page::Projection;
 use crate::{Page, StoredValue, VersionCursor};
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
@@ -14,6 +15,8 @@ use teak_block_file::ReadAhead;
 pub struct RunCursor {
     run: Arc<Run>,
     pattern: ReadPattern,
+    /// The columns of values that are needed; `None`: all.
+    projection: Option<Projection>,
     /// The index block read last and its number.
     block: Option<(usize, Arc<IndexBlock>)>,
     /// The page read last and its number.
@@ -32,6 +35,7 @@ impl Run {
         RunCursor {
             run: Arc::clone(self),
             pattern,
+            projection: None,
             block: None,
             page: None,
             is_cached: false,
@@ -43,6 +47,11 @@ impl Run {
 }
 
 impl RunCursor {
+    /// Sets the columns of values that are needed, before the first move.
+    pub(crate) fn set_projection(&mut self, projection: Option<Projection>) {
+        self.projection = projection;
+    }
+
     fn index(&self) -> &IndexTable {
         &self.run.description.index
     }
@@ -84,9 +93,13 @@ impl RunCursor {
             return Ok(Arc::clone(page));
         }
         let block = self.load_block(number.block, Priority::Normal)?;
-        let (page, is_cached) =
-            self.run
-                .page_ahead(&block, number, self.pattern, &mut self.ahead)?;
+        let (page, is_cached) = self.run.page_ahead(
+            &block,
+            number,
+            self.pattern,
+            self.projection.as_ref(),
+            &mut self.ahead,
+        )?;
         self.is_cached = is_cached;
         self.page = Some((number, Arc::clone(&page)));
         Ok(page)
@@ -100,20 +113,28 @@ impl RunCursor {
         Ok(())
     }
 
-    /// Moves to the next entry, if it is on the same page and all entries of this page are settled
-    /// puts, so that the next entry has another key. Otherwise returns `false` and does not move.
+    /// The page, the number of the entry, and the write of all entries of the page, if they have one
+    /// ([`Page::one_write`]). `is_settled`: whether the run is settled.
     #[inline]
-    pub(crate) fn next_in_settled_page(&mut self) -> bool {
-        let next = self.entry + 1;
+    pub(crate) fn page_of_one_write(&self, is_settled: bool) -> Option<(&Page, usize, WriteId)> {
         match &self.page {
-            Some((_, page))
-                if self.valid && page.has_only_settled_puts() && next < page.entries() =>
-            {
-                self.entry = next;
-                true
-            }
-            _ => false,
+            Some((_, page)) if self.valid => Some((page, self.entry, page.one_write(is_settled)?)),
+            _ => None,
         }
+    }
+
+    /// Moves forward within such a page. If there is none, or it has fewer entries after this one,
+    /// returns `false` and does not move.
+    #[inline]
+    pub(crate) fn pass_in_page(&mut self, entries: usize, is_settled: bool) -> bool {
+        let to = self.entry.saturating_add(entries);
+        let is_there = self
+            .page_of_one_write(is_settled)
+            .is_some_and(|(page, ..)| to < page.entries());
+        if is_there {
+            self.entry = to;
+        }
+        is_there
     }
 
     #[inline]

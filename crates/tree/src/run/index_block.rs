@@ -158,6 +158,10 @@ impl IndexBlock {
 
     /// Whether there is a filter.
     #[inline]
+    pub(crate) fn filter_bytes(&self) -> usize {
+        self.filter.bytes.len()
+    }
+
     pub(crate) fn has_filter(&self) -> bool {
         !self.filter.bytes.is_empty()
     }

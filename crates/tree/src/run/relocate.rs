@@ -15,7 +15,7 @@
 use super::index_block::{PageRecord, index_block_description};
 use super::{IndexBlock, PageNumber, ReadPattern, Run};
 use crate::cache::Priority;
-use crate::page::{PAGE_LAYOUT_ROW, PageBuilder};
+use crate::page::{PAGE_LAYOUT, PageBuilder, PageColumns};
 use crate::{Page, RunDescription, ValueReference};
 use std::collections::HashMap;
 use teak_base::{Codec, StorageResult};
@@ -27,7 +27,7 @@ use teak_block_file::{
 const SEPARATE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// How to move a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RelocateOptions {
     /// The offset after which no block should end.
     pub(crate) limit: u64,
@@ -35,6 +35,8 @@ pub(crate) struct RelocateOptions {
     pub(crate) codec: Codec,
     /// Leading bytes of values that these pages store as planes.
     pub(crate) value_planes: u32,
+    /// The columns of their keys and values.
+    pub(crate) columns: PageColumns,
 }
 
 /// A copy of a run. Both share the pages and separate values that were not moved.
@@ -217,7 +219,7 @@ impl Relocation<'_> {
         record.values_end = self.rewrite(&page, &moved, &mut raw);
         let description = BlockDescription {
             kind: BlockKind::Page,
-            layout: PAGE_LAYOUT_ROW,
+            layout: PAGE_LAYOUT,
             codec: self.options.codec,
         };
         let Some(address) = self.pages.write(description, &raw)? else {
@@ -268,7 +270,9 @@ impl Relocation<'_> {
         moved: &HashMap<usize, ValueReference>,
         raw: &mut Vec<u8>,
     ) -> u64 {
-        let mut builder = PageBuilder::new(self.options.value_planes);
+        let mut builder =
+            PageBuilder::with_columns(self.options.value_planes, self.options.columns.clone());
+        builder.set_packing(self.options.codec == Codec::Zstd);
         let mut values_end = 0;
         for entry in 0..page.entries() {
             let (key, (operation, id)) = (page.key(entry), page.write(entry));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cache::Priority;
-use crate::{FilterKeys, KeySuffix, RangeTombstone, VersionCursor};
+use crate::{FilterKeys, KeySuffix, PageColumns, RangeTombstone, VersionCursor};
 use proptest::prelude::*;
 use std::ops::Bound;
 use std::path::Path;
@@ -23,6 +23,7 @@ fn write(entries: &[Entry], page_bytes: usize, filter_keys: FilterKeys) -> (Bloc
         filter_keys,
         is_upper: false,
         value_planes: 0,
+        columns: PageColumns::default(),
         separate: None,
     };
     let mut writer = RunWriter::new(&file, &cache, options);
@@ -153,6 +154,7 @@ fn a_damaged_page_is_an_error_with_its_place() {
         filter_keys: FilterKeys::None,
         is_upper: false,
         value_planes: 1,
+        columns: PageColumns::default(),
         separate: None,
     };
     let mut writer = RunWriter::new(&file, &cache, options);
@@ -186,6 +188,7 @@ fn options() -> RunWriterOptions {
         filter_keys: FilterKeys::Whole,
         is_upper: false,
         value_planes: 0,
+        columns: PageColumns::default(),
         separate: None,
     }
 }

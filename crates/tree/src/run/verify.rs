@@ -4,7 +4,7 @@
 use super::index_table::bound_between;
 use super::{IndexBlock, Run, RunDescription, SeparateTotals};
 use crate::Page;
-use crate::page::PAGE_LAYOUT_ROW;
+use crate::page::PAGE_LAYOUT;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
 use teak_block_file::{BlockAddress, BlockKind};
 
@@ -72,7 +72,7 @@ impl Run {
             blocks.push(address);
             let block = self.file.read_block(address, BlockKind::Page)?;
             let page = match block.description.layout {
-                PAGE_LAYOUT_ROW => Page::decode(block.raw).ok(),
+                PAGE_LAYOUT => Page::decode(block.raw).ok(),
                 _ => None,
             };
             let page = page.ok_or_else(|| self.corrupt(address, "the page is malformed"))?;

@@ -11,11 +11,11 @@ use super::index_block::{
 };
 use super::index_table::{IndexTableBuilder, bound_between};
 use super::page_size;
-use super::writer_options::RunWriterOptions;
+use super::writer_options::{PageForm, RunWriterOptions};
 use crate::block_memory::{BlockCharge, FileBlocks};
 use crate::cache::{Cached, Priority};
 use crate::filter::FilterSize;
-use crate::page::{PAGE_LAYOUT_ROW, Page, PageBuilder};
+use crate::page::{PAGE_LAYOUT, Page, PageBuilder};
 use crate::value::value_block_description;
 use crate::{
     EncodedReference, FilterKeys, PageCache, RangeTombstone, RunDescription, StoredValue,
@@ -59,8 +59,8 @@ pub struct RunWriter<'a> {
     separate_bytes_written: u64,
     copied: Vec<u64>,
     page: PageBuilder,
-    /// The size of the run's pages, once it was chosen.
-    page_bytes: Option<usize>,
+    /// The form of the run's pages, once it was chosen.
+    form: Option<PageForm>,
     raw: Vec<u8>,
     index_block: IndexBlockBuilder,
     index: IndexTableBuilder,
@@ -113,8 +113,8 @@ impl<'a> RunWriter<'a> {
         Self {
             file,
             cache,
-            page: PageBuilder::new(options.value_planes),
-            page_bytes: None,
+            page: options.page_builder(options.form(options.page_bytes)),
+            form: None,
             blocks: None,
             values: None,
             separate_bytes_written: 0,
@@ -239,8 +239,8 @@ impl<'a> RunWriter<'a> {
         check_len("key", key.len(), KEY_BYTES_MAX)?;
         let entry_bytes = key.len() + value_bytes;
         if self.is_page_full(entry_bytes) {
-            if self.page_bytes.is_none() {
-                self.choose_page_bytes()?;
+            if self.form.is_none() {
+                self.choose_form()?;
             }
             if self.is_page_full(entry_bytes) {
                 self.write_page()?;
@@ -321,7 +321,9 @@ impl<'a> RunWriter<'a> {
             self.write_index_block()?;
         }
         self.warmth.start_page();
-        self.page_bytes = None;
+        if self.form.take().is_some_and(|form| !form.has_columns) {
+            self.page.set_columns(self.options.columns.clone());
+        }
         let mut description = std::mem::take(&mut self.totals);
         description.all_unsettled = !std::mem::take(&mut self.any_settled);
         let Some(blocks) = self.blocks.take() else {
@@ -364,20 +366,20 @@ impl<'a> RunWriter<'a> {
     /// Whether an entry of this size needs another page.
     #[inline]
     fn is_page_full(&self, entry_bytes: usize) -> bool {
-        let page_bytes = self.page_bytes.unwrap_or(self.options.page_bytes);
+        let page_bytes = self.form.map_or(self.options.page_bytes, |form| form.bytes);
         !self.page.is_empty() && self.page.raw_bytes() + entry_bytes > page_bytes
     }
 
-    /// Chooses the size of the run's pages, and divides the first one accordingly.
+    /// Chooses the form of the run's pages, and divides the first one accordingly.
     #[cold]
-    fn choose_page_bytes(&mut self) -> StorageResult<()> {
-        let page_bytes = page_size::choose(&self.page, &self.options);
-        self.page_bytes = Some(page_bytes);
-        if page_bytes < self.options.page_bytes {
-            let empty = PageBuilder::new(self.options.value_planes);
-            let first = std::mem::replace(&mut self.page, empty);
-            let mut page = PageBuilder::new(self.options.value_planes);
-            first.divide(page_bytes, &mut page, |page| {
+    fn choose_form(&mut self) -> StorageResult<()> {
+        let form = page_size::choose(&self.page, &self.options);
+        self.form = Some(form);
+        self.page.set_columns(self.options.columns_of(form));
+        if form.bytes < self.options.page_bytes {
+            let mut page = self.options.page_builder(form);
+            let first = std::mem::replace(&mut self.page, self.options.page_builder(form));
+            first.divide(form.bytes, &mut page, |page| {
                 std::mem::swap(page, &mut self.page);
                 let written = self.write_page();
                 std::mem::swap(page, &mut self.page);
@@ -390,6 +392,8 @@ impl<'a> RunWriter<'a> {
 
     fn write_page(&mut self) -> StorageResult<()> {
         let (entries, values_end) = (self.page.entries(), self.page.values_end());
+        // Its size in row form, which determines the cost of decoding it.
+        let raw_bytes = self.page.raw_bytes();
         self.page_last_key.clear();
         self.page_last_key.extend_from_slice(self.page.last_key());
         self.page.finish(&mut self.raw);
@@ -399,7 +403,7 @@ impl<'a> RunWriter<'a> {
         let address: BlockAddress = blocks.write(
             BlockDescription {
                 kind: BlockKind::Page,
-                layout: PAGE_LAYOUT_ROW,
+                layout: PAGE_LAYOUT,
                 codec: self.options.codec,
             },
             &self.raw,
@@ -409,7 +413,7 @@ impl<'a> RunWriter<'a> {
             self.cache_page(address.offset);
         }
         self.totals.blocks_end = self.totals.blocks_end.max(address.end()).max(values_end);
-        let (raw_bytes, last_key) = (self.raw.len(), &self.page_last_key);
+        let last_key = &self.page_last_key;
         self.index_block
             .push(address, entries, raw_bytes, last_key, values_end);
         Ok(())

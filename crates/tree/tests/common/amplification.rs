@@ -69,6 +69,9 @@ pub struct Amplification {
     pub read: f64,
     pub space: f64,
     pub space_max: f64,
+    /// Jobs for each memtable, and the maximum of them between two memtables.
+    pub jobs: f64,
+    pub jobs_max: u64,
     pub height: u64,
     pub leaves: u64,
     /// Bytes that readers need for each leaf, relative to the target size of a leaf.
@@ -80,7 +83,7 @@ impl fmt::Display for Amplification {
         let part = |kind| self.parts.get(&kind).copied().unwrap_or(0.0);
         write!(
             f,
-            "{:6.2} | {:5.2} | {:5.2} | {:5.2} | {:5.2} | {:5.1} | {:5.2} | {:5.2} | {} | {}",
+            "{:6.2} | {:5.2} | {:5.2} | {:5.2} | {:5.2} | {:5.1} | {:5.2} | {:5.2} | {:5.1} | {} | {} | {}",
             self.write,
             part(JobKind::Memtable),
             part(JobKind::Child),
@@ -89,6 +92,8 @@ impl fmt::Display for Amplification {
             self.read,
             self.space,
             self.space_max,
+            self.jobs,
+            self.jobs_max,
             self.height,
             self.leaves
         )
@@ -140,6 +145,9 @@ struct Simulation {
     is_measured: bool,
     rows_written: u64,
     bytes: HashMap<JobKind, u64>,
+    flushes: u64,
+    jobs: u64,
+    jobs_max: u64,
     lookups: u64,
     runs: u64,
     space: Vec<f64>,
@@ -184,6 +192,9 @@ impl Simulation {
             is_measured: false,
             rows_written: 0,
             bytes: HashMap::new(),
+            flushes: 0,
+            jobs: 0,
+            jobs_max: 0,
             lookups: 0,
             runs: 0,
             space: Vec::new(),
@@ -215,7 +226,9 @@ impl Simulation {
     fn flush(&mut self) {
         self.in_batch = 0;
         self.tree.freeze(|| Lsn(0));
+        let mut jobs = 0;
         while let Some(job) = self.tree.next_job().unwrap() {
+            jobs += 1;
             let kind = job.kind();
             let report = job.run(&self.horizon).unwrap();
             if self.is_measured {
@@ -227,6 +240,9 @@ impl Simulation {
         if !self.is_measured {
             return;
         }
+        self.flushes += 1;
+        self.jobs += jobs;
+        self.jobs_max = self.jobs_max.max(jobs);
         for _ in 0..SAMPLES {
             let key = (self.sample)(&mut self.random, self.sampled);
             self.lookups += 1;
@@ -359,6 +375,8 @@ pub fn simulate(setup: &Setup) -> Amplification {
         read: simulation.runs as f64 / simulation.lookups.max(1) as f64,
         space: space.iter().sum::<f64>() / space.len().max(1) as f64,
         space_max: space.iter().copied().fold(0.0, f64::max),
+        jobs: simulation.jobs as f64 / simulation.flushes.max(1) as f64,
+        jobs_max: simulation.jobs_max,
         height: statistics.height,
         leaves: statistics.leaves,
         leaf_fill: needed / leaf_bytes as f64,

@@ -127,6 +127,7 @@ select count(*) from bulk force index (c) where c like 'ab%';
 update bulk set b = b + 1 where a % 2 = 0;
 delete from bulk where a % 3 = 0;
 select count(*), sum(a), sum(b) from bulk;
+-- No CHECK TABLE: while InnoDB purges so many rows, it may warn that a row of an entry was not found.
 select count(*) from bulk force index (b) where b > 50000;
-check table bulk extended;
+select count(*), sum(a) from bulk force index (c) where c > '';
 drop table bulk;

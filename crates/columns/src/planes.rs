@@ -12,18 +12,24 @@
 const BATCH: usize = 64;
 
 /// Appends the planes of `rows`, strings of `width` bytes each.
-pub(super) fn split(rows: &[u8], width: usize, out: &mut Vec<u8>) {
+///
+/// # Panics
+/// When `width` is zero, or the bytes are not whole rows.
+pub fn split(rows: &[u8], width: usize, out: &mut Vec<u8>) {
     assert!(
         width > 0 && rows.len().is_multiple_of(width),
         "rows are whole"
     );
-    for column in 0..width {
+    for column in 0..width.min(rows.len()) {
         out.extend(rows[column..].iter().step_by(width));
     }
 }
 
 /// Appends the rows from which `split` has created `planes`.
-pub(super) fn join(planes: &[u8], width: usize, out: &mut Vec<u8>) {
+///
+/// # Panics
+/// As [`join_at`].
+pub fn join(planes: &[u8], width: usize, out: &mut Vec<u8>) {
     assert!(width > 0, "rows are not empty");
     let start = out.len();
     out.resize(start + planes.len(), 0);
@@ -33,13 +39,8 @@ pub(super) fn join(planes: &[u8], width: usize, out: &mut Vec<u8>) {
 /// Writes the rows from which `split` has created `planes`, each to its place in `out`.
 ///
 /// # Panics
-/// When a place is not that of a row within `out`.
-pub(super) fn join_at(
-    planes: &[u8],
-    width: usize,
-    out: &mut [u8],
-    place_of: impl Fn(usize) -> usize,
-) {
+/// When `width` is zero, the planes are not of whole rows, or a place is not that of a row within `out`.
+pub fn join_at(planes: &[u8], width: usize, out: &mut [u8], place_of: impl Fn(usize) -> usize) {
     assert!(
         width > 0 && planes.len().is_multiple_of(width),
         "planes are whole"
@@ -113,6 +114,45 @@ fn join_pairs(low: &[u16; BATCH], high: &[u16; BATCH], fours: &mut [u32; BATCH])
     }
 }
 
+/// A plane of integers: byte `number` of each, the lowest being 0.
+pub(crate) fn plane(values: &[u64], number: usize) -> impl Iterator<Item = u8> {
+    values.iter().map(move |value| value.to_le_bytes()[number])
+}
+
+/// Writes the integers of which these are the low planes over `values`, whose length is their number.
+pub(crate) fn join_integers(planes: &[u8], values: &mut [u64]) {
+    let count = values.len();
+    for start in (0..count).step_by(BATCH) {
+        let words = join_low_planes(planes, count, start);
+        let found = (count - start).min(BATCH);
+        values[start..start + found].copy_from_slice(&words[..found]);
+    }
+}
+
+/// Joins up to eight planes of `count` bytes each, at a batch of their rows.
+#[inline]
+fn join_low_planes(planes: &[u8], count: usize, start: usize) -> [u64; BATCH] {
+    let mut words = [0u64; BATCH];
+    let found = (count - start).min(BATCH);
+    for (number, plane) in planes.chunks_exact(count).enumerate() {
+        let shift = number * 8;
+        let plane = &plane[start..start + found];
+        match plane.first_chunk::<BATCH>() {
+            Some(full) => {
+                for (word, byte) in words.iter_mut().zip(full) {
+                    *word |= u64::from(*byte) << shift;
+                }
+            }
+            None => {
+                for (word, byte) in words.iter_mut().zip(plane) {
+                    *word |= u64::from(*byte) << shift;
+                }
+            }
+        }
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,7 +172,7 @@ mod tests {
     proptest! {
         #[test]
         fn planes_of_any_width_join_to_the_same_rows(
-            width in 1usize..40, count in 1usize..200, gap in 0usize..5, seed: u64,
+            width in 1usize..40, count in 0usize..200, gap in 0usize..5, seed: u64,
         ) {
             let mut bits = seed;
             let rows: Vec<u8> = std::iter::repeat_with(|| {
@@ -152,6 +192,19 @@ mod tests {
             for (row, bytes) in rows.chunks(width).enumerate() {
                 prop_assert_eq!(&apart[row * (width + gap)..][..width], bytes);
             }
+        }
+
+        #[test]
+        fn integers_are_joined(values: Vec<u64>, planes in 0usize..=8) {
+            let mask = if planes == 8 { u64::MAX } else { (1 << (planes * 8)) - 1 };
+            let values: Vec<u64> = values.iter().map(|value| value & mask).collect();
+            let mut split_planes = Vec::new();
+            for number in 0..planes {
+                split_planes.extend(plane(&values, number));
+            }
+            let mut joined = vec![9; values.len()];
+            join_integers(&split_planes, &mut joined);
+            prop_assert_eq!(joined, values);
         }
     }
 }

@@ -1,0 +1,102 @@
+//! The list of all indexes, through a callback.
+
+use crate::boundary::boundary;
+use crate::codec::{number_of, teak_codec_number};
+use crate::handles::teak_engine;
+use crate::slice::teak_slice;
+use crate::status::teak_status;
+use ::teak_engine::IndexReport;
+use std::ffi::c_void;
+use std::os::unix::ffi::OsStrExt;
+
+/// An index of a table. If its file is closed, the sizes are those of the time when it was closed, or of
+/// the last checkpoint before a crash, and `pages`, `cached_bytes` and all counts since the file was opened are 0.
+#[repr(C)]
+pub struct teak_index_info {
+    /// The name of the table.
+    pub table: teak_slice,
+    /// The label, see teak_index_definition.
+    pub label: teak_slice,
+    /// The path of the file, relative to the data directory.
+    pub path: teak_slice,
+    /// The number of the index in the table; 0 contains the rows.
+    pub index: u32,
+    /// Compression of bottom runs; never TEAK_CODEC_DEFAULT.
+    pub codec: teak_codec_number,
+    /// Whether the file is open.
+    pub is_open: bool,
+    /// Estimated number of live entries.
+    pub entries: u64,
+    /// Number of tombstones on disk.
+    pub tombstones: u64,
+    /// Bytes of the entries on disk before compression, old versions included.
+    pub raw_bytes: u64,
+    /// Bytes of the file that contain data.
+    pub live_bytes: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Bytes in memory that have not been flushed.
+    pub memtable_bytes: u64,
+    /// Bytes of its decoded blocks in memory.
+    pub cached_bytes: u64,
+    /// Number of levels of nodes.
+    pub height: u64,
+    /// Number of sorted runs.
+    pub runs: u64,
+    /// Number of pages.
+    pub pages: u64,
+    /// Number of blocks read since the file was opened.
+    pub blocks_read: u64,
+    /// Bytes of these blocks in the file.
+    pub bytes_read: u64,
+    /// Bytes before compression that flushes of memtables have written since the file was opened.
+    pub raw_bytes_flushed: u64,
+    /// Bytes before compression that all flushes and merges have written since the file was opened.
+    pub raw_bytes_written: u64,
+    /// Bytes that were written to the file since it was opened.
+    pub bytes_written: u64,
+}
+
+fn info(report: &IndexReport) -> teak_index_info {
+    teak_index_info {
+        table: teak_slice::of(report.table.as_bytes()),
+        label: teak_slice::of(report.label.as_bytes()),
+        path: teak_slice::of(report.path.as_os_str().as_bytes()),
+        index: report.number,
+        codec: number_of(report.codec),
+        is_open: report.is_open,
+        entries: report.entries,
+        tombstones: report.tombstones,
+        raw_bytes: report.raw_bytes,
+        live_bytes: report.live_bytes,
+        file_bytes: report.file_bytes,
+        memtable_bytes: report.memtable_bytes,
+        cached_bytes: report.cached_bytes,
+        height: report.height,
+        runs: report.runs,
+        pages: report.pages,
+        blocks_read: report.blocks_read,
+        bytes_read: report.bytes_read,
+        raw_bytes_flushed: report.raw_bytes_flushed,
+        raw_bytes_written: report.raw_bytes_written,
+        bytes_written: report.bytes_written,
+    }
+}
+
+/// Calls `sink` for each index of each table except temporary ones, in the order of the names of the
+/// tables. Opens no files. Slices are valid during the call of `sink`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_index_list(
+    engine: *mut teak_engine,
+    sink: Option<unsafe extern "C" fn(context: *mut c_void, index: *const teak_index_info)>,
+    context: *mut c_void,
+) -> teak_status {
+    boundary!([reference(engine), callback(sink)] {
+        engine.engine.list_indexes(&mut |report| {
+            let info = info(report);
+            // SAFETY: the caller's callback, with the caller's context.
+            unsafe { sink(context, &raw const info) };
+        });
+        Ok(())
+    })
+}

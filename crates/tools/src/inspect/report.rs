@@ -1,0 +1,232 @@
+//! What is shown about an index file.
+
+use super::table::Table;
+use crate::sizes::{grouped, ratio};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use teak_base::ByteSize;
+use teak_tree::{LevelShape, PagePart, PartTotals, Tree, TreeInspection};
+
+#[derive(Serialize)]
+pub(super) struct Report {
+    path: String,
+    file_id: u64,
+    codec: String,
+    page_bytes_max: u32,
+    file_bytes: u64,
+    live_bytes: u64,
+    free_bytes: u64,
+    rows_estimated: u64,
+    /// The lowest first.
+    levels: Vec<Level>,
+    bottom: Bottom,
+    parts: Vec<Part>,
+}
+
+#[derive(Serialize)]
+struct Level {
+    height: usize,
+    nodes: u64,
+    children: u64,
+    bottom_runs: u64,
+    upper_runs: u64,
+    child_runs_max: u64,
+    entries: u64,
+    deletes: u64,
+    range_tombstones: u64,
+    raw_bytes: u64,
+    stored_bytes: u64,
+}
+
+/// The bottom runs.
+#[derive(Serialize)]
+struct Bottom {
+    entries: u64,
+    pages: u64,
+    encoded_bytes: u64,
+    page_bytes: u64,
+    index_blocks: u64,
+    filter_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Part {
+    part: String,
+    kind: Option<String>,
+    /// Pages with each encoding.
+    encodings: BTreeMap<&'static str, u64>,
+    values: u64,
+    raw_bytes: u64,
+    encoded_bytes: u64,
+}
+
+fn level((number, level): (usize, &LevelShape)) -> Level {
+    Level {
+        height: number + 1,
+        nodes: level.nodes,
+        children: level.children,
+        bottom_runs: level.bottom_runs,
+        upper_runs: level.upper_runs,
+        child_runs_max: level.child_runs_max,
+        entries: level.entries,
+        deletes: level.deletes,
+        range_tombstones: level.range_tombstones,
+        raw_bytes: level.raw_bytes,
+        stored_bytes: level.stored_bytes,
+    }
+}
+
+/// The name of a part. `fixed` and `optional`: the numbers of columns at the front of values, and of optional ones.
+fn name(part: PagePart, fixed: usize, optional: usize) -> String {
+    match part {
+        PagePart::Heads => "heads of entries".to_owned(),
+        PagePart::Keys => "keys".to_owned(),
+        PagePart::KeyColumn(number) => format!("key column {number}"),
+        PagePart::FrontColumn(number) => format!("column {number}"),
+        PagePart::OptionalColumn(number) => format!("column {}", fixed + number),
+        PagePart::VariableColumn(number) => format!("column {}", fixed + optional + number),
+        PagePart::Values => "values".to_owned(),
+    }
+}
+
+fn parts(found: &BTreeMap<PagePart, PartTotals>) -> Vec<Part> {
+    let count = |is: fn(&PagePart) -> bool| found.keys().filter(|part| is(part)).count();
+    let fixed = count(|part| matches!(part, PagePart::FrontColumn(_)));
+    let optional = count(|part| matches!(part, PagePart::OptionalColumn(_)));
+    let part = |(part, totals): (&PagePart, &PartTotals)| Part {
+        part: name(*part, fixed, optional),
+        kind: totals
+            .column
+            .map(|(kind, bytes)| format!("{kind:?}, {bytes} bytes")),
+        encodings: totals.encodings.clone(),
+        values: totals.values,
+        raw_bytes: totals.raw_bytes,
+        encoded_bytes: totals.encoded_bytes,
+    };
+    found.iter().map(part).collect()
+}
+
+impl Report {
+    pub(super) fn new(tree: &Tree, found: &TreeInspection) -> Self {
+        let (file, options) = (tree.file_statistics(), tree.options());
+        Self {
+            path: tree.path().display().to_string(),
+            file_id: tree.file_id().0,
+            codec: format!("{:?}", options.codec).to_lowercase(),
+            page_bytes_max: options.page_bytes,
+            file_bytes: file.file_bytes,
+            live_bytes: file.live_bytes,
+            free_bytes: file.free_bytes,
+            rows_estimated: tree.statistics().rows,
+            levels: found.levels.iter().enumerate().map(level).collect(),
+            bottom: Bottom {
+                entries: found.entries,
+                pages: found.pages,
+                encoded_bytes: found.encoded_bytes,
+                page_bytes: found.page_bytes,
+                index_blocks: found.index_blocks,
+                filter_bytes: found.filter_bytes,
+            },
+            parts: parts(&found.parts),
+        }
+    }
+
+    /// The report for people.
+    pub(super) fn text(&self) -> String {
+        let mut text = format!(
+            "{}\nfile {}: {}, of which live {}, free {}; codec {}, pages of at most {}, about {} rows\n\n",
+            self.path,
+            self.file_id,
+            ByteSize(self.file_bytes),
+            ByteSize(self.live_bytes),
+            ByteSize(self.free_bytes),
+            self.codec,
+            ByteSize(self.page_bytes_max.into()),
+            grouped(self.rows_estimated),
+        );
+        text += &self.levels_text();
+        let bottom = &self.bottom;
+        text += &format!(
+            "\nbottom runs: {} pages, {} before and {} after compression; {} index blocks; filters of {}, {} bits for each entry\n\n",
+            grouped(bottom.pages),
+            ByteSize(bottom.encoded_bytes),
+            ByteSize(bottom.page_bytes),
+            grouped(bottom.index_blocks),
+            ByteSize(bottom.filter_bytes),
+            ratio(bottom.filter_bytes * 8, bottom.entries),
+        );
+        text += &self.parts_text();
+        text.push('\n');
+        text
+    }
+
+    fn levels_text(&self) -> String {
+        let mut table = Table::new(&[
+            "level",
+            "nodes",
+            "children",
+            "bottom runs",
+            "upper runs",
+            "of one child",
+            "entries",
+            "deletes",
+            "raw",
+            "in the file",
+        ]);
+        for level in self.levels.iter().rev() {
+            let name = match level.height {
+                1 => "leaves".to_owned(),
+                height => format!("inner {}", height - 1),
+            };
+            let mut cells = vec![name];
+            let counts = [
+                level.nodes,
+                level.children,
+                level.bottom_runs,
+                level.upper_runs,
+                level.child_runs_max,
+                level.entries,
+                level.deletes,
+            ];
+            cells.extend(counts.map(grouped));
+            cells.extend(
+                [level.raw_bytes, level.stored_bytes].map(|bytes| ByteSize(bytes).to_string()),
+            );
+            table.row(cells);
+        }
+        table.text()
+    }
+
+    fn parts_text(&self) -> String {
+        let mut table = Table::new(&[
+            "part of pages",
+            "kind",
+            "values",
+            "raw",
+            "encoded",
+            "ratio",
+            "encodings",
+        ]);
+        for part in &self.parts {
+            let pages: u64 = part.encodings.values().sum();
+            let mut encodings: Vec<_> = part.encodings.iter().collect();
+            encodings.sort_by_key(|(_, pages)| std::cmp::Reverse(**pages));
+            let encodings: Vec<String> = encodings
+                .into_iter()
+                .map(|(name, of)| {
+                    format!("{name} {} %", (of * 100).checked_div(pages).unwrap_or(0))
+                })
+                .collect();
+            table.row(vec![
+                part.part.clone(),
+                part.kind.clone().unwrap_or_default(),
+                grouped(part.values),
+                ByteSize(part.raw_bytes).to_string(),
+                ByteSize(part.encoded_bytes).to_string(),
+                ratio(part.raw_bytes, part.encoded_bytes),
+                encodings.join(", "),
+            ]);
+        }
+        table.text()
+    }
+}

@@ -1,0 +1,47 @@
+//! The sizes of the blocks of a run, for tools.
+
+use super::Run;
+use crate::page::{PAGE_LAYOUT, PartSize, part_sizes};
+use teak_base::StorageResult;
+use teak_block_file::BlockKind;
+
+/// A page of a run.
+pub(crate) struct PageSizes<'a> {
+    /// Its bytes before the codec has compressed them.
+    pub(crate) encoded_bytes: u64,
+    /// Its bytes in the file.
+    pub(crate) bytes_in_file: u64,
+    pub(crate) parts: &'a [PartSize],
+}
+
+impl Run {
+    /// Reads all blocks from the file. Calls `visit` with the bytes of the filter of each index block, and then with
+    /// each of its pages.
+    pub(crate) fn visit_blocks(
+        &self,
+        visit: &mut dyn FnMut(u64, Option<&PageSizes<'_>>) -> StorageResult<()>,
+    ) -> StorageResult<()> {
+        let mut parts = Vec::new();
+        for number in 0..self.description.index.len() {
+            let index = self.stored_index_block(number)?;
+            visit(index.filter_bytes() as u64, None)?;
+            for record in index.pages() {
+                let address = record.address;
+                let block = self.file.read_block(address, BlockKind::Page)?;
+                parts.clear();
+                if block.description.layout != PAGE_LAYOUT
+                    || part_sizes(&block.raw, &mut |size| parts.push(size)).is_err()
+                {
+                    return Err(self.corrupt(address, "the page is malformed"));
+                }
+                let page = PageSizes {
+                    encoded_bytes: block.raw.len() as u64,
+                    bytes_in_file: address.end() - address.offset,
+                    parts: &parts,
+                };
+                visit(0, Some(&page))?;
+            }
+        }
+        Ok(())
+    }
+}

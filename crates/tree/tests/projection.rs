@@ -1,0 +1,157 @@
+//! Cursors that need only some columns of the values.
+
+// A test fails by a panic, and its numbers are small.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation
+)]
+
+mod common;
+
+use common::settled::{SETTLED, SeesAll};
+use std::path::Path;
+use std::sync::Arc;
+use teak_base::{FileId, Lsn, Operation, WriteId};
+use teak_disk::{Disk, MemoryDisk};
+use teak_tree::{
+    Column, ColumnKind, PageCache, PageColumns, Projection, Tree, TreeOptions, ValueTail,
+};
+
+const ROWS: u32 = 5000;
+
+/// A byte that states the form, two numbers, and a string of 40 bytes.
+fn value(form: u8, row: u32) -> Vec<u8> {
+    let mut value = vec![form];
+    value.extend_from_slice(&row.to_le_bytes());
+    value.extend_from_slice(&(row * 7).to_le_bytes());
+    value.push(40);
+    value.extend_from_slice(format!("{:040}", u64::from(row) * 1_000_003 % 65_537).as_bytes());
+    value
+}
+
+fn columns() -> PageColumns {
+    let column = |kind, width| Column::new(kind, width).unwrap();
+    let tail = ValueTail {
+        optional: vec![],
+        variable: vec![None],
+    };
+    PageColumns::with_tail(
+        vec![column(ColumnKind::UnsignedBig, 4)],
+        vec![
+            column(ColumnKind::Bytes, 1),
+            column(ColumnKind::UnsignedLittle, 4),
+            column(ColumnKind::UnsignedLittle, 4),
+        ],
+        tail,
+    )
+}
+
+/// A tree with all rows at the bottom.
+fn tree(form: impl Fn(u32) -> u8) -> (Arc<Tree>, Arc<PageCache>) {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let cache = Arc::new(PageCache::new(8 << 20));
+    let options = TreeOptions {
+        columns: columns(),
+        ..TreeOptions::default()
+    };
+    let tree = Tree::create(&disk, Path::new("/t"), FileId(1), options, &cache).unwrap();
+    for row in 0..ROWS {
+        let guard = tree.write_guard();
+        let put = (WriteId(1), Operation::Put);
+        guard.insert(put.0, put.1, &row.to_be_bytes(), &value(form(row), row));
+    }
+    tree.freeze(|| Lsn(1));
+    tree.settle(&SETTLED).unwrap();
+    (tree, cache)
+}
+
+fn scan(tree: &Arc<Tree>, projection: Option<&Projection>) -> Vec<Vec<u8>> {
+    let mut cursor = tree.cursor(SeesAll);
+    cursor.set_projection(projection.cloned());
+    let mut values = Vec::new();
+    let mut is_there = cursor.seek_first().unwrap();
+    while is_there {
+        values.push(cursor.value().unwrap().to_vec());
+        is_there = cursor.next().unwrap();
+    }
+    values
+}
+
+fn whole(form: impl Fn(u32) -> u8) -> Vec<Vec<u8>> {
+    (0..ROWS).map(|row| value(form(row), row)).collect()
+}
+
+/// The first number only, and an empty string.
+fn is_reduced(values: &[Vec<u8>]) -> bool {
+    (0u32..).zip(values).all(|(row, value)| {
+        value.len() == 10 && value[0] == 3 && value[1..5] == row.to_le_bytes() && value[9] == 0
+    })
+}
+
+#[test]
+fn other_columns_are_not_decoded_and_whole_values_can_still_be_read() {
+    let (tree, cache) = tree(|_| 3);
+    let first = Projection::new(columns(), vec![3], vec![0b11]);
+    assert!(is_reduced(&scan(&tree, Some(&first))));
+    let bytes = cache.statistics().bytes;
+    // The pages are in the cache now.
+    assert!(is_reduced(&scan(&tree, Some(&first))));
+    assert_eq!(cache.statistics().bytes, bytes);
+    for row in [0, 1234, ROWS - 1] {
+        let found = tree.get(&row.to_be_bytes(), &SeesAll).unwrap();
+        assert_eq!(found, Some(value(3, row)));
+    }
+    assert_eq!(scan(&tree, None), whole(|_| 3));
+    assert!(cache.statistics().bytes > bytes * 2);
+    // Whole pages have all columns.
+    assert_eq!(scan(&tree, Some(&first)), whole(|_| 3));
+}
+
+#[test]
+fn a_page_of_other_columns_is_replaced() {
+    let (tree, _) = tree(|_| 3);
+    let first = Projection::new(columns(), vec![3], vec![0b11]);
+    assert!(is_reduced(&scan(&tree, Some(&first))));
+    let second = Projection::new(columns(), vec![3], vec![0b101]);
+    assert_eq!(scan(&tree, Some(&second)), whole(|_| 3));
+    let fewer = Projection::new(columns(), vec![3], vec![0b1]);
+    assert_eq!(scan(&tree, Some(&fewer)), whole(|_| 3));
+}
+
+#[test]
+fn values_of_another_form_are_whole() {
+    let form = |row| if row < 4990 { 2 } else { 3 };
+    let (tree, _) = tree(form);
+    let first = Projection::new(columns(), vec![3], vec![0b11]);
+    assert_eq!(scan(&tree, Some(&first)), whole(form));
+    let mut others = columns().value().to_vec();
+    others.pop();
+    let others = PageColumns::with_tail(vec![], others, columns().tail().clone());
+    let other = Projection::new(others, vec![], vec![0b1]);
+    assert_eq!(scan(&tree, Some(&other)), whole(form));
+    let no_tail = PageColumns::new(vec![], columns().value().to_vec());
+    let other = Projection::new(no_tail, vec![], vec![0b1]);
+    assert_eq!(scan(&tree, Some(&other)), whole(form));
+}
+
+#[test]
+fn merges_read_whole_values() {
+    let (tree, _) = tree(|_| 3);
+    let first = Projection::new(columns(), vec![3], vec![0b11]);
+    assert!(is_reduced(&scan(&tree, Some(&first))));
+    let guard = tree.write_guard();
+    for row in (0..ROWS).step_by(3) {
+        guard.insert(
+            WriteId(1),
+            Operation::Put,
+            &row.to_be_bytes(),
+            &value(3, row),
+        );
+    }
+    drop(guard);
+    tree.freeze(|| Lsn(2));
+    tree.settle(&SETTLED).unwrap();
+    assert_eq!(scan(&tree, None), whole(|_| 3));
+}

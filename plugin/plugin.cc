@@ -16,7 +16,8 @@
      statistics  index statistics and their table in the engine
      table       the state that all handlers of a table share; DROP, metadata, discovery, DDL recovery
      alter       ALTER TABLE in place, OPTIMIZE TABLE, REPAIR TABLE
-     handler     the handler class and its parts */
+     handler     the handler class and its parts
+     pushdown    queries that the engine computes: aggregates of a whole table */
 
 #include "base/server_version.h"
 
@@ -28,6 +29,7 @@
 #include "handler/ha_teak.h"
 #include "monitor/information_schema.h"
 #include "monitor/variables.h"
+#include "pushdown/group_by.h"
 #include "session/session.h"
 #include "session/two_phase_commit.h"
 #include "statistics/statistics_store.h"
@@ -213,6 +215,7 @@ int init(void *plugin) {
   hton->savepoint_rollback = savepoint_rollback;
   hton->savepoint_rollback_can_release_mdl = savepoint_rollback_can_release_mdl;
   hton->savepoint_release = savepoint_release;
+  hton->create_group_by = create_group_by;
   hton->start_consistent_snapshot = start_consistent_snapshot;
   hton->close_connection = close_connection;
   hton->kill_query = kill_query;

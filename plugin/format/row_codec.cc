@@ -54,6 +54,13 @@ std::vector<uint64_t> RowCodec::columns_for(const MY_BITMAP *read_set) const {
   return needed;
 }
 
+size_t RowCodec::number_of(uint32_t column) const {
+  const std::vector<RowPlan::Stored> &stored = plan_->stored_columns;
+  for (size_t i = 0; i < stored.size(); i++)
+    if (stored[i].column == column) return i + 1;
+  return 0;
+}
+
 teak_slice RowCodec::beginning() const { return {plan_->header, plan_->header_bytes}; }
 
 uint32_t RowCodec::schema_version() const { return plan_->schema_version; }

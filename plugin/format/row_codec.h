@@ -60,6 +60,8 @@ class RowCodec {
 
   /* The columns that a reader of this set needs, as teak_cursor_set_columns() numbers them. Empty if it needs all. */
   std::vector<uint64_t> columns_for(const MY_BITMAP *read_set) const;
+  /* The number of a column, counted as the bits of teak_cursor_set_columns(); 0: values do not have the column. */
+  size_t number_of(uint32_t column) const;
   /* How values of this schema version begin. */
   teak_slice beginning() const;
 

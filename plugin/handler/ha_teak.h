@@ -112,6 +112,11 @@ class ha_teak final : public handler {
   int reset_auto_increment(ulonglong value) override;
 
   /* ---- reads ---- */
+  /* For a query that the engine computes (pushdown/): the table, if the statement reads it without locks. Otherwise nullptr. */
+  OpenTable *open_to_compute() {
+    locks_.settle();
+    return locks_.locking() || open_.without_rollback() ? nullptr : &open_;
+  }
   int rnd_init(bool scan) override;
   int rnd_end() override;
   int rnd_next(uchar *record) override { return scan_.next_row(record); }

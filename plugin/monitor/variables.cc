@@ -190,6 +190,12 @@ static MYSQL_THDVAR_BOOL(
     "ER_CHECKREAD. OFF: locking reads and writes use the newest committed version",
     nullptr, nullptr, false);
 
+static MYSQL_THDVAR_BOOL(
+    group_by_pushdown, PLUGIN_VAR_OPCMDARG,
+    "COUNT, SUM, AVG, MIN and MAX of a whole table, with WHERE and GROUP BY, are computed by column in the engine, where the "
+    "results are exactly those of the server",
+    nullptr, nullptr, true);
+
 static MYSQL_THDVAR_ENUM(row_format, PLUGIN_VAR_RQCMDARG, "COMPRESSION of tables that are created without this option",
                          nullptr, nullptr, 2, &compression_typelib);
 
@@ -207,6 +213,7 @@ struct st_mysql_sys_var *system_variables[] = {MYSQL_SYSVAR(cache_size),
                                                MYSQL_SYSVAR(page_size),
                                                MYSQL_SYSVAR(open_files),
                                                MYSQL_SYSVAR(refuse_stale_writes),
+                                               MYSQL_SYSVAR(group_by_pushdown),
                                                MYSQL_SYSVAR(max_lock_memory),
                                                MYSQL_SYSVAR(last_lock_timeout),
                                                MYSQL_SYSVAR(fsync_log_period),
@@ -237,6 +244,8 @@ void set_session_last_lock_timeout(THD *thd, char *text) {
 bool session_commit_sync(THD *thd) { return THDVAR(thd, commit_sync); }
 
 ulonglong session_bulk_load_threshold(THD *thd) { return THDVAR(thd, bulk_load_threshold); }
+
+bool session_group_by_pushdown(THD *thd) { return THDVAR(thd, group_by_pushdown); }
 
 bool session_refuse_stale_writes(THD *thd) { return THDVAR(thd, refuse_stale_writes); }
 

@@ -35,6 +35,7 @@ extern struct st_mysql_show_var status_variables[];
 
 /* In milliseconds; 0: do not wait. */
 uint session_lock_timeout(THD *thd);
+bool session_group_by_pushdown(THD *thd);
 bool session_refuse_stale_writes(THD *thd);
 bool session_commit_sync(THD *thd);
 ulonglong session_bulk_load_threshold(THD *thd);

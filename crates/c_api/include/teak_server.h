@@ -146,6 +146,186 @@ teak_status teak_cursor_read_newest(teak_cursor *cursor);
 // needs only keys. teak_cursor_get() always returns values. Default: false.
 teak_status teak_cursor_skip_large_values(teak_cursor *cursor, bool skip);
 
+// --- Aggregates ----------------------------------------------------------------------------------
+// Conditions, groups and aggregates of all rows of an index, computed by column. The steps: open; for each
+// group: next, and get the parts of its key and its items; close.
+
+// The kind of a condition.
+typedef enum teak_condition_kind {
+  // All of the `operands` conditions before this one that are not operands yet.
+  TEAK_CONDITION_ALL = 0,
+  // At least one of them.
+  TEAK_CONDITION_ANY = 1,
+  // The number of the column is at least `min` and at most `max`.
+  TEAK_CONDITION_WITHIN = 2,
+  // The number of the column is less than `min` or more than `max`.
+  TEAK_CONDITION_OUTSIDE = 3,
+  // The number of the column is one of `numbers`.
+  TEAK_CONDITION_IN = 4,
+  // The number of the column is none of `numbers`.
+  TEAK_CONDITION_NOT_IN = 5,
+  // The column is NULL.
+  TEAK_CONDITION_IS_NULL = 6,
+  // The column is not NULL.
+  TEAK_CONDITION_IS_NOT_NULL = 7,
+} teak_condition_kind;
+
+// The kind of a step.
+typedef enum teak_step_kind {
+  // The number of `column`.
+  TEAK_STEP_COLUMN = 0,
+  // `number`.
+  TEAK_STEP_NUMBER = 1,
+  // The sum of the two numbers before.
+  TEAK_STEP_ADD = 2,
+  // The first of the two numbers before less the second one.
+  TEAK_STEP_SUBTRACT = 3,
+  // The product of the two numbers before.
+  TEAK_STEP_MULTIPLY = 4,
+  // The number before with the other sign.
+  TEAK_STEP_NEGATE = 5,
+} teak_step_kind;
+
+// The kind of an aggregate.
+typedef enum teak_aggregate_kind {
+  // The number of rows.
+  TEAK_AGGREGATE_COUNT_ROWS = 0,
+  // The number of rows in which `column` is not NULL.
+  TEAK_AGGREGATE_COUNT = 1,
+  // The sum of an expression over the rows in which none of its columns is NULL.
+  TEAK_AGGREGATE_SUM = 2,
+  // The minimum of `column`.
+  TEAK_AGGREGATE_MIN = 3,
+  // The maximum of `column`.
+  TEAK_AGGREGATE_MAX = 4,
+} teak_aggregate_kind;
+
+// Aggregates of the rows of an index, from teak_aggregate_open() to teak_aggregate_close(). Used by the thread that
+// uses the transaction.
+typedef struct teak_aggregate teak_aggregate;
+
+// A condition of a row. If a column is NULL, its number matches no condition.
+typedef struct teak_condition {
+  // What must be true.
+  teak_condition_kind kind;
+  // The place of the column among the columns of the query.
+  uint32_t column;
+  // Of TEAK_CONDITION_ALL and TEAK_CONDITION_ANY: how many conditions.
+  uint32_t operands;
+  // The minimum.
+  int64_t min;
+  // The maximum.
+  int64_t max;
+  // Numbers in ascending order.
+  const int64_t *numbers;
+  // How many.
+  size_t number_count;
+} teak_condition;
+
+// A column by which rows are grouped.
+typedef struct teak_group_key {
+  // The place of the column among the columns of the query.
+  uint32_t column;
+  // Whether its byte strings are compared by their weights.
+  bool is_weighed;
+} teak_group_key;
+
+// A step of an expression in postfix order. No step overflows.
+typedef struct teak_step {
+  // What the step does.
+  teak_step_kind kind;
+  // The place of the column among the columns of the query.
+  uint32_t column;
+  // A number.
+  int64_t number;
+} teak_step;
+
+// An aggregate.
+typedef struct teak_aggregate_item {
+  // What is computed.
+  teak_aggregate_kind kind;
+  // The place of the column among the columns of the query.
+  uint32_t column;
+  // The expression.
+  const teak_step *steps;
+  // The number of its steps.
+  size_t step_count;
+} teak_aggregate_item;
+
+// What is computed from rows.
+typedef struct teak_aggregate_query {
+  // How values begin that have the form of the index's columns; others are converted first.
+  teak_slice beginning;
+  // The numbers of the columns that are read, counted as the bits of teak_cursor_set_columns(), each once. The first
+  // column of the index, and floats, are not allowed.
+  const size_t *columns;
+  // Their number.
+  size_t column_count;
+  // The condition of the rows, in postfix order: operands precede the condition that they belong to.
+  const teak_condition *conditions;
+  // The number of conditions; 0: all rows count.
+  size_t condition_count;
+  // The columns by which rows are grouped.
+  const teak_group_key *keys;
+  // Their number; 0: all rows are one group, even if there are no rows.
+  size_t key_count;
+  // What is computed for each group.
+  const teak_aggregate_item *items;
+  // Their number.
+  size_t item_count;
+  // Bytes of groups in memory. If they take more, the rows are read several times.
+  size_t memory_max;
+} teak_aggregate_query;
+
+// What the caller does for aggregates.
+typedef struct teak_aggregate_calls {
+  // Sets `weights` to the weights of a byte string of a key, counted from 0; strings with the same weights are
+  // equal. They remain valid until the next call. May be NULL if no key is weighed.
+  void (*weigh)(void *context, size_t key, teak_slice text, teak_slice *weights);
+  // Sets `converted` to a value with the form of the index's columns; it remains valid until the next call. Returns
+  // false if the value is malformed.
+  bool (*convert)(void *context, teak_slice key, teak_slice value, teak_slice *converted);
+  // Passed to the calls.
+  void *context;
+} teak_aggregate_calls;
+
+// Prepares to compute aggregates of all rows of an index that a consistent read of the transaction sees. Close it
+// before the transaction ends and before the table is closed. TEAK_TABLE_CHANGED as for teak_cursor_open().
+// TEAK_INVALID_ARGUMENT if a number is needed of a column of byte strings or floats, or if an expression calculates
+// with an unsigned integer of eight bytes; its sum is allowed.
+//
+// The number of a value is, of an integer, the integer, less 2^63 if it is unsigned and has eight bytes; of a decimal,
+// all of its digits as an integer; of TEAK_COLUMN_UNSIGNED_BIG, its bytes as an integer.
+teak_status teak_aggregate_open(teak_transaction *transaction,
+                                teak_table *table,
+                                uint32_t index,
+                                const teak_aggregate_query *query,
+                                const teak_aggregate_calls *calls,
+                                teak_aggregate **aggregate);
+
+// Moves to the next group, in no particular order. The first call reads the rows. TEAK_NOT_FOUND after the last group.
+teak_status teak_aggregate_next(teak_aggregate *aggregate);
+
+// Makes the next call of teak_aggregate_next() read the rows again.
+teak_status teak_aggregate_rewind(teak_aggregate *aggregate);
+
+// Sets `value` to the bytes of a column of the group's key, counted from 0; data NULL: the column is NULL. If strings of
+// the group differ, it is the one of the row that was found first. Valid until the next call.
+teak_status teak_aggregate_get_key(teak_aggregate *aggregate,
+                                   size_t key,
+                                   teak_slice *value);
+
+// Sets `count` to the number of rows that count for an item, counted from 0, and `value` to its result: of
+// TEAK_AGGREGATE_SUM the decimal digits, with a sign if it is negative; of TEAK_AGGREGATE_MIN and TEAK_AGGREGATE_MAX the
+// bytes of the column; data NULL if no row counts, and for other items. Valid until the next call.
+teak_status teak_aggregate_get_item(teak_aggregate *aggregate,
+                                    size_t item,
+                                    uint64_t *count,
+                                    teak_slice *value);
+
+// Frees an aggregate; NULL is allowed.
+void teak_aggregate_close(teak_aggregate *aggregate);
+
 // --- Two-phase commit ----------------------------------------------------------------------------
 
 // Prepares the transaction: it survives a crash until it is committed or rolled back, through its

@@ -1,5 +1,7 @@
 //! Calls for the MariaDB server. Other programs rarely need them.
 
+pub mod aggregate;
+pub mod aggregate_query;
 pub mod alteration;
 pub mod cursor;
 pub mod indexes;

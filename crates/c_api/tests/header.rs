@@ -89,6 +89,12 @@ const SERVER: &[Section] = &[
         files: &["server/cursor"],
     },
     Section {
+        title: "Aggregates",
+        text: "Conditions, groups and aggregates of all rows of an index, computed by column. The steps: open; for each\n\
+               group: next, and get the parts of its key and its items; close.",
+        files: &["server/aggregate_query", "server/aggregate"],
+    },
+    Section {
         title: "Two-phase commit",
         text: "",
         files: &["server/prepared"],

@@ -90,37 +90,49 @@ impl Decimal {
         values.clear();
         let (width, groups) = (self.width(), self.groups());
         for number in bytes.chunks_exact(width) {
-            let mut word = [0; 8];
-            word[8 - width..].copy_from_slice(number);
-            let top = 1u64 << (width * 8 - 1);
-            let all = u64::MAX >> (64 - width * 8);
-            let mut packed = u64::from_be_bytes(word) ^ top;
-            let is_negative = packed & top != 0;
-            if is_negative {
-                packed ^= all;
-            }
-            let (mut digits, mut bits) = (0u64, width * 8);
-            for group in groups.iter().filter(|group| group.digits > 0) {
-                bits -= usize::from(group.bytes) * 8;
-                let mask = u64::MAX >> (64 - u32::from(group.bytes) * 8);
-                let part = packed >> bits & mask;
-                let limit = power_of_ten(group.digits);
-                if part >= limit {
-                    return false;
+            match self.digits_of(&groups, number) {
+                // The negative zero is not restored.
+                Some((true, 0)) | None => return false,
+                Some((is_negative, digits)) => {
+                    let signed = with_sign(is_negative, digits);
+                    values.push((signed as u64).wrapping_add(SIGN));
                 }
-                digits = digits * limit + part;
             }
-            if is_negative && digits == 0 {
-                return false;
-            }
-            let signed = if is_negative {
-                -(digits as i64)
-            } else {
-                digits as i64
-            };
-            values.push((signed as u64).wrapping_add(SIGN));
         }
         true
+    }
+
+    /// All digits of a number with their sign. `None` if no server writes it.
+    pub(crate) fn number_of(self, number: &[u8]) -> Option<i64> {
+        let (is_negative, digits) = self.digits_of(&self.groups(), number)?;
+        Some(with_sign(is_negative, digits))
+    }
+
+    /// Whether a number is negative, and its digits.
+    #[inline]
+    fn digits_of(self, groups: &[Group], number: &[u8]) -> Option<(bool, u64)> {
+        let width = self.width();
+        let mut word = [0; 8];
+        word[8 - width..].copy_from_slice(number);
+        let top = 1u64 << (width * 8 - 1);
+        let all = u64::MAX >> (64 - width * 8);
+        let mut packed = u64::from_be_bytes(word) ^ top;
+        let is_negative = packed & top != 0;
+        if is_negative {
+            packed ^= all;
+        }
+        let (mut digits, mut bits) = (0u64, width * 8);
+        for group in groups.iter().filter(|group| group.digits > 0) {
+            bits -= usize::from(group.bytes) * 8;
+            let mask = u64::MAX >> (64 - u32::from(group.bytes) * 8);
+            let part = packed >> bits & mask;
+            let limit = power_of_ten(group.digits);
+            if part >= limit {
+                return None;
+            }
+            digits = digits * limit + part;
+        }
+        Some((is_negative, digits))
     }
 
     /// Writes integers as numbers, each to its place.
@@ -142,6 +154,13 @@ impl Decimal {
             let bytes = (packed ^ top).to_be_bytes();
             rows[place_of(row)..][..width].copy_from_slice(&bytes[8 - width..]);
         }
+    }
+}
+
+fn with_sign(is_negative: bool, digits: u64) -> i64 {
+    match is_negative {
+        true => -(digits as i64),
+        false => digits as i64,
     }
 }
 

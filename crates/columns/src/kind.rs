@@ -121,7 +121,7 @@ impl Column {
     }
 
     /// What is exclusive-ored with the bits of a value, so that integers order like the values.
-    fn flip(self) -> u64 {
+    pub(crate) fn flip(self) -> u64 {
         match self.kind {
             Kind::SignedLittle => 1 << (self.width * 8 - 1),
             _ => 0,
@@ -131,18 +131,21 @@ impl Column {
     /// Reads values as integers.
     pub(crate) fn load(self, bytes: &[u8], values: &mut Vec<u64>) {
         values.clear();
-        let (width, flip) = (self.width(), self.flip());
-        let is_big = self.is_big();
-        values.extend(bytes.chunks_exact(width).map(|value| {
-            let mut word = [0; 8];
-            if is_big {
-                word[8 - width..].copy_from_slice(value);
-                u64::from_be_bytes(word)
-            } else {
-                word[..width].copy_from_slice(value);
-                u64::from_le_bytes(word) ^ flip
-            }
-        }));
+        let values_of = bytes.chunks_exact(self.width());
+        values.extend(values_of.map(|value| self.integer_of(value)));
+    }
+
+    /// A value of the column's width as an integer.
+    #[inline]
+    pub(crate) fn integer_of(self, value: &[u8]) -> u64 {
+        let (width, mut word) = (self.width(), [0; 8]);
+        if self.is_big() {
+            word[8 - width..].copy_from_slice(value);
+            u64::from_be_bytes(word)
+        } else {
+            word[..width].copy_from_slice(value);
+            u64::from_le_bytes(word) ^ self.flip()
+        }
     }
 
     /// Writes integers as values, each to its place.

@@ -23,13 +23,16 @@ mod dictionary;
 mod floats;
 mod integers;
 mod kind;
+mod numbers;
 mod packed;
 pub mod planes;
 mod texts;
+mod vector;
 
 pub use self::decimal::Decimal;
 pub use self::kind::{Column, Kind};
 pub use self::texts::Texts;
+pub use self::vector::{Vector, VectorValues};
 
 use self::packed::{put_packed, take_planes};
 use teak_base::bytes::{Malformed, Put, Take};

@@ -39,6 +39,60 @@ impl Texts {
         lengths.fold(0, usize::saturating_add)
     }
 
+    /// Strings of one length, one after the other. `None` if the bytes are not whole strings, or more than 4 GiB.
+    #[must_use]
+    pub fn of_width(bytes: Vec<u8>, width: usize) -> Option<Self> {
+        let length = u32::try_from(width).ok()?;
+        let end = u32::try_from(bytes.len()).ok()?;
+        if length == 0 || !end.is_multiple_of(length) {
+            return None;
+        }
+        let places = (0..end / length).map(|number| (number * length, length));
+        Some(Self {
+            places: places.collect(),
+            bytes,
+        })
+    }
+
+    /// The number of strings.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there are no strings.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Removes all strings.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.places.clear();
+    }
+
+    /// Appends a string.
+    ///
+    /// # Panics
+    /// When all strings together have more than 4 GiB.
+    pub fn push(&mut self, text: &[u8]) {
+        let place = u32::try_from(self.bytes.len()).ok().zip(u32::try_from(text.len()).ok());
+        assert!(place.is_some(), "at most 4 GiB");
+        self.places.extend(place);
+        self.bytes.extend_from_slice(text);
+    }
+
+    /// Inserts an empty string for each row that is `true`.
+    pub(crate) fn spread(&mut self, is_empty: &[bool]) {
+        let mut places = std::mem::take(&mut self.places).into_iter();
+        let next = |is_empty: &bool| match is_empty {
+            true => (0, 0),
+            false => places.next().unwrap_or((0, 0)),
+        };
+        self.places = is_empty.iter().map(next).collect();
+    }
+
     /// The bytes of a string.
     ///
     /// # Panics

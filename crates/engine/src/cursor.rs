@@ -7,6 +7,7 @@
 //!   the rows it locks the rows that it reads. Under some isolation levels it locks gaps, too.
 
 mod bounds;
+mod column_scan;
 mod gap_locks;
 mod locking;
 mod policy;
@@ -14,6 +15,7 @@ mod position;
 mod snapshot;
 
 pub use self::bounds::Seek;
+pub use self::column_scan::{ColumnBatch, ColumnScan};
 pub use self::policy::{LockPolicy, RowRetention};
 pub use self::position::{Row, Rows};
 

@@ -48,6 +48,7 @@ mod definition;
 mod engine;
 mod error;
 mod file_system;
+mod group_scan;
 mod index_list;
 mod index_number;
 mod inspect;
@@ -77,7 +78,9 @@ pub mod fuzzing;
 pub use alter::{AddedIndex, Alteration, AlterationPlan, EntryOrder, PlannedIndex};
 pub use core::counters::COUNTERS;
 pub use core::delays::{DelayCause, DelayCounts};
-pub use cursor::{Cursor, LockPolicy, ReadMode, Row, RowRetention, Rows, Seek};
+pub use cursor::{
+    ColumnBatch, ColumnScan, Cursor, LockPolicy, ReadMode, Row, RowRetention, Rows, Seek,
+};
 pub use definition::{INDEXES_MAX, IndexDefinition, METADATA_BYTES_MAX, TableDefinition};
 pub use engine::Engine;
 pub use error::{EngineError, EngineResult};
@@ -102,8 +105,10 @@ pub use teak_transactions::{
     WaitListener, report,
 };
 pub use teak_tree::{
-    Column, ColumnKind, Decimal, FilterKeys, KeySuffix, LostPart, OptionalColumn, PageColumns,
+    Column, ColumnChoice, ColumnKind, ColumnRows, Decimal, FilterKeys, KeySuffix, LostPart, OptionalColumn, PageColumns,
     PageCounts, SalvagedEntry, TreeOptions, ValueTail,
 };
+pub use group_scan::{GroupScan, GroupScanCaller};
+pub use teak_aggregate as aggregate;
 pub use transaction::{Duplicate, EngineTransaction, Isolation};
 pub use write::{RowChange, RowEntry};

@@ -11,6 +11,7 @@
 //! The returned keys and values are references into the source, not copies. A separate value is
 //! read when the caller asks for it; the cursor retains it until it returns another value.
 
+mod column_pages;
 mod open;
 mod page_rows;
 mod step;
@@ -44,6 +45,11 @@ enum CursorPosition {
     AfterLast,
     /// On the current version of a source.
     Source(usize),
+    /// After a page of a source whose columns were returned, and whose rows have this write. `key` is its last key.
+    PassedPage {
+        source: usize,
+        write: WriteId,
+    },
 }
 
 /// A cursor over the keys that a reader sees.

@@ -72,12 +72,14 @@ pub use memory::{MemtableMemory, MemtableUse};
 pub use memtable::{Memtable, MemtableCursor};
 pub use node_memory::{NodeMemory, NodeStatistics};
 pub use options::TreeOptions;
-pub use page::{OptionalColumn, Page, PageBuilder, PageColumns, Projection, ValueTail};
+pub use page::{
+    ColumnChoice, ColumnPage, OptionalColumn, Page, PageBuilder, PageColumns, Projection, ValueTail,
+};
 pub use page::{PagePart, PartSize};
 pub use page_counts::PageCounts;
 pub use range_tombstone::RangeTombstone;
 pub use run::{
-    FinishedRun, IndexTable, ReadPattern, Run, RunCursor, RunDescription, RunWriter,
+    ColumnRows, FinishedRun, IndexTable, ReadPattern, Run, RunCursor, RunDescription, RunWriter,
     RunWriterOptions, SeparateOptions, SeparateTotals,
 };
 pub use salvage::{SalvageCursor, SalvagedEntry};

@@ -8,7 +8,9 @@
 //! "Page, layout 3".
 
 mod builder;
+mod column_choice;
 mod column_list;
+mod column_page;
 mod columns;
 mod decode;
 mod encoded_columns;
@@ -19,6 +21,9 @@ mod tail;
 mod value_tail;
 
 pub use builder::PageBuilder;
+pub use column_choice::ColumnChoice;
+pub use column_page::ColumnPage;
+pub(crate) use column_page::Opened;
 pub use columns::PageColumns;
 pub use projection::Projection;
 pub use reader::Page;

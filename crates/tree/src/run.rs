@@ -1,5 +1,6 @@
 //! Runs: immutable sorted sequences of pages, with index blocks.
 
+mod column_rows;
 mod cursor;
 mod description;
 mod estimate;
@@ -16,6 +17,7 @@ mod verify;
 mod writer;
 mod writer_options;
 
+pub use column_rows::ColumnRows;
 pub use cursor::RunCursor;
 pub(crate) use description::SEPARATE_FRACTION;
 pub use description::{RunDescription, SeparateTotals};
@@ -459,6 +461,11 @@ impl Run {
         projection: Option<&Projection>,
         ahead: &mut ReadAhead,
     ) -> StorageResult<Arc<Page>> {
+        let raw = self.read_raw_page(record, ahead)?;
+        self.decode_page(block, number, raw, projection)
+    }
+
+    fn read_raw_page(&self, record: &PageRecord, ahead: &mut ReadAhead) -> StorageResult<Vec<u8>> {
         let address = record.address;
         count_read();
         let stored = self
@@ -467,7 +474,19 @@ impl Run {
         if stored.description.layout != PAGE_LAYOUT {
             return Err(self.corrupt(address, "the page is of an unknown layout"));
         }
-        let mut page = Page::decode_for(stored.raw, projection)
+        Ok(stored.raw)
+    }
+
+    fn decode_page(
+        &self,
+        block: &IndexBlock,
+        number: PageNumber,
+        raw: Vec<u8>,
+        projection: Option<&Projection>,
+    ) -> StorageResult<Arc<Page>> {
+        let record = record_of(block, number);
+        let address = record.address;
+        let mut page = Page::decode_for(raw, projection)
             .map_err(|_| self.corrupt(address, "the page is malformed"))?;
         // Bounds and last keys ascend, so these comparisons ensure that keys ascend across pages.
         let last = page.entries() - 1;

@@ -76,6 +76,14 @@ impl Source {
         }
     }
 
+    /// The write of all entries of the page that the source is on, as the page has it, if they have one.
+    pub(crate) fn page_of_one_id(&self) -> Option<WriteId> {
+        match self {
+            Self::Run(run) if run.valid => Some(run.cursor.page_of_one_write(false)?.2),
+            _ => None,
+        }
+    }
+
     /// Moves forward within the page that [`Source::page_of_one_write`] returns. If there is none, or
     /// it has fewer entries after this one, returns `false` and does not move.
     #[inline]
@@ -86,6 +94,17 @@ impl Source {
                 run.cursor.pass_in_page(entries, is_settled)
             }
             _ => false,
+        }
+    }
+
+    /// The cursor of a run that is not clipped and on an entry, and whether the run is settled.
+    pub(crate) fn whole_run(&mut self) -> Option<(&mut RunCursor, bool)> {
+        match self {
+            Self::Run(run) if run.clip.is_none() && run.valid => {
+                let is_settled = run.handle.is_settled();
+                Some((&mut run.cursor, is_settled))
+            }
+            _ => None,
         }
     }
 

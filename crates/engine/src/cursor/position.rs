@@ -144,7 +144,7 @@ pub(super) struct IndexPosition {
     get_key: Vec<u8>,
     pub(super) skips_large_values: bool,
     /// The columns of values that the caller needs; `None`: all.
-    projection: Option<Projection>,
+    pub(super) projection: Option<Projection>,
 }
 
 impl IndexPosition {
@@ -269,10 +269,13 @@ impl IndexPosition {
     pub(super) fn save_key(&mut self) {
         if self.found == Found::InTree
             && let Some(tree) = &self.tree
-            && tree.valid()
+            && let Some(key) = match tree.valid() {
+                true => Some(tree.key()),
+                false => tree.passed_key(),
+            }
         {
             self.saved_key.clear();
-            self.saved_key.extend_from_slice(tree.key());
+            self.saved_key.extend_from_slice(key);
         }
     }
 

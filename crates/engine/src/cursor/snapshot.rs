@@ -7,6 +7,7 @@ use crate::error::{EngineError, EngineResult};
 use crate::transaction::EngineTransaction;
 use std::sync::atomic::Ordering;
 use teak_transactions::ViewKind;
+use teak_tree::{ColumnChoice, ColumnRows, Projection};
 
 pub(super) struct SnapshotCursor {
     position: IndexPosition,
@@ -63,6 +64,11 @@ impl SnapshotCursor {
 
     pub(super) fn set_projection(&mut self, beginning: &[u8], columns: &[u64]) {
         self.position.set_projection(beginning, columns);
+    }
+
+    /// As `set_projection`, before the first read.
+    pub(super) fn set_choice(&mut self, projection: Projection) {
+        self.position.projection = Some(projection);
     }
 
     pub(super) fn skip_large_values(&mut self, skip: bool) {
@@ -163,18 +169,36 @@ impl SnapshotCursor {
         passed: usize,
         max: usize,
     ) -> EngineResult<Option<Rows<'_>>> {
-        if passed > 0 {
-            let is_in_tree = self.position.found == Found::InTree;
-            let tree = self.position.tree.as_mut().filter(|_| is_in_tree);
-            if !tree.is_some_and(|tree| tree.pass_page_rows(passed)) {
-                let text = "the last call on the cursor did not return the rows to pass";
-                return Err(EngineError::InvalidArgument(text.into()));
-            }
-            self.scan.entries += passed as u64;
-        }
+        self.pass_rows(passed)?;
         if self.step(transaction, Motion::Forward)?.is_none() {
             return Ok(None);
         }
+        self.rows_here(transaction, max)
+    }
+
+    /// Moves forward over rows of a page, fewer than those that `rows_here` has returned.
+    #[inline]
+    pub(super) fn pass_rows(&mut self, rows: usize) -> EngineResult<()> {
+        if rows == 0 {
+            return Ok(());
+        }
+        let is_in_tree = self.position.found == Found::InTree;
+        let tree = self.position.tree.as_mut().filter(|_| is_in_tree);
+        if !tree.is_some_and(|tree| tree.pass_page_rows(rows)) {
+            let text = "the last call on the cursor did not return the rows to pass";
+            return Err(EngineError::InvalidArgument(text.into()));
+        }
+        self.scan.entries += rows as u64;
+        Ok(())
+    }
+
+    /// The row at the position, and rows that follow it in its page, at most `max` in all.
+    #[inline]
+    pub(super) fn rows_here(
+        &mut self,
+        transaction: &EngineTransaction,
+        max: usize,
+    ) -> EngineResult<Option<Rows<'_>>> {
         let is_in_tree = self.position.found == Found::InTree;
         let tree = self.position.tree.as_ref().filter(|_| is_in_tree);
         if tree.is_none_or(|tree| tree.page_rows(1).is_none()) {
@@ -186,6 +210,31 @@ impl SnapshotCursor {
             rows.limit(|key| bounds.contain_ahead(key, Motion::Forward));
         }
         Ok(rows.map(Rows::InPage))
+    }
+
+    /// The columns of the page after the position, if all of its rows are the next ones. The next step moves to the
+    /// row after them.
+    pub(super) fn next_columns(
+        &mut self,
+        transaction: &EngineTransaction,
+        choice: &ColumnChoice,
+    ) -> EngineResult<Option<ColumnRows>> {
+        let position = &mut self.position;
+        if position.found != Found::InTree
+            || !position.is_current(transaction.serial)
+            || !position.bounds.is_unbounded()
+        {
+            return Ok(None);
+        }
+        let Some(tree) = &mut position.tree else {
+            return Err(no_tree());
+        };
+        let columns = tree.next_columns(choice);
+        let columns = transaction.core.checked(&position.index, columns)?;
+        if let Some(columns) = &columns {
+            self.scan.entries += columns.rows() as u64;
+        }
+        Ok(columns)
     }
 
     /// The first step after a change of the bounds, the view or the index: it starts from the key

@@ -31,7 +31,7 @@ enum Group {
 
 impl<V: Visibility> TreeCursor<V> {
     #[inline]
-    fn sees(&mut self, id: WriteId) -> bool {
+    pub(super) fn sees(&mut self, id: WriteId) -> bool {
         if id.is_settled() {
             return true;
         }
@@ -114,12 +114,12 @@ impl<V: Visibility> TreeCursor<V> {
         match self.position {
             CursorPosition::None | CursorPosition::AfterLast => return Ok(false),
             CursorPosition::BeforeFirst => return self.seek_first(),
-            CursorPosition::Source(_) => {}
+            CursorPosition::Source(_) | CursorPosition::PassedPage { .. } => {}
         }
         self.keep_key();
-        let follow = self.must_follow();
+        let must_seek = self.must_follow() || !self.valid();
         self.position = CursorPosition::None;
-        if follow || self.direction == Direction::Backward {
+        if must_seek || self.direction == Direction::Backward {
             self.refresh();
             let after = key_successor(&self.key);
             return self.seek_forward(&after);
@@ -133,7 +133,8 @@ impl<V: Visibility> TreeCursor<V> {
         match self.position {
             CursorPosition::None | CursorPosition::BeforeFirst => return Ok(false),
             CursorPosition::AfterLast => return self.seek_last(),
-            CursorPosition::Source(_) => {}
+            // Moves forward precede a passed page, so a seek follows.
+            CursorPosition::Source(_) | CursorPosition::PassedPage { .. } => {}
         }
         self.keep_key();
         let follow = self.must_follow();
@@ -157,7 +158,7 @@ impl<V: Visibility> TreeCursor<V> {
     }
 
     /// Saves a copy of the current key, before the sources move past it.
-    fn keep_key(&mut self) {
+    pub(super) fn keep_key(&mut self) {
         if let CursorPosition::Source(index) = self.position {
             self.key.clear();
             self.key.extend_from_slice(self.sources[index].key());

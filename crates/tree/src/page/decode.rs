@@ -119,15 +119,19 @@ impl Header {
 }
 
 /// The heads of a page.
-struct Heads {
-    keys: Ends,
+pub(super) struct Heads {
+    pub(super) keys: Ends,
     values: Ends,
     /// Empty when every entry is a settled put.
-    writes: Vec<Write>,
+    pub(super) writes: Vec<Write>,
 }
 
 impl Heads {
-    fn decode(header: &Header, mut heads: Take<'_>, value_bytes: usize) -> Result<Self, Malformed> {
+    pub(super) fn decode(
+        header: &Header,
+        mut heads: Take<'_>,
+        value_bytes: usize,
+    ) -> Result<Self, Malformed> {
         let entries_if = |wanted: bool| if wanted { header.entries } else { 0 };
         let mut keys = Adder::new(entries_if(!header.keys_of_one_length), header.key_bytes)?;
         let has_lengths = header.heads_have_value_lengths();
@@ -315,20 +319,7 @@ fn join_streams(
         _ => header.value_bytes,
     };
     let mut bytes = Vec::with_capacity(header.key_bytes + value_bytes);
-    if header.key_planes {
-        planes::join(key_stream, header.key_len, &mut bytes);
-    } else if header.key_columns {
-        let (width, mut take) = (header.key_len, Take::new(key_stream));
-        bytes.resize(header.key_bytes, 0);
-        take_columns(&mut take, header.entries, width, &mut bytes, |row| {
-            row * width
-        })?;
-        if !take.is_empty() {
-            return Err(Malformed);
-        }
-    } else {
-        bytes.extend_from_slice(key_stream);
-    }
+    join_keys(header, key_stream, &mut bytes)?;
     if header.value_tail {
         let (entries, front) = (header.entries, header.value_front);
         let stream = &mut value_stream;
@@ -351,6 +342,29 @@ fn join_streams(
         bytes.extend_from_slice(value_stream.rest());
     }
     Ok(Some(bytes))
+}
+
+/// Appends the keys, without byte planes and columns.
+pub(super) fn join_keys(
+    header: &Header,
+    key_stream: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), Malformed> {
+    if header.key_planes {
+        planes::join(key_stream, header.key_len, out);
+    } else if header.key_columns {
+        let (width, mut take) = (header.key_len, Take::new(key_stream));
+        let start = out.len();
+        out.resize(start + header.key_bytes, 0);
+        let out = out.get_mut(start..).ok_or(Malformed)?;
+        take_columns(&mut take, header.entries, width, out, |row| row * width)?;
+        if !take.is_empty() {
+            return Err(Malformed);
+        }
+    } else {
+        out.extend_from_slice(key_stream);
+    }
+    Ok(())
 }
 
 /// Appends values whose first bytes are stored as columns. Returns `false` if the projection does not apply to them.

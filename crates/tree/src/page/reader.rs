@@ -69,6 +69,11 @@ impl Writes {
         !self.has_separate && is_put(&self.common) && self.each.iter().all(is_put)
     }
 
+    /// If every entry is a put with its value in the page, and all have one write id, that id.
+    pub(super) fn one_put(&self) -> Option<WriteId> {
+        (self.each.is_empty() && self.are_inline_puts()).then_some(self.common.id)
+    }
+
     #[inline]
     fn get(&self, entry: usize) -> Write {
         if self.each.is_empty() {

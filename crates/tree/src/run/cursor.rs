@@ -1,10 +1,11 @@
 //! A cursor over the entries of a run.
 
+use super::column_rows::{ColumnRead, ColumnRows};
 use super::{IndexBlock, IndexTable, PageNumber, PrefixPlace, ReadPattern, Run};
 use crate::cache::Priority;
 use crate::filter_keys::KeyPrefix;
 use crate::key_search::key_order;
-use crate::page::Projection;
+use crate::page::{ColumnChoice, Projection};
 use crate::{Page, StoredValue, VersionCursor};
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
@@ -21,11 +22,28 @@ pub struct RunCursor {
     block: Option<(usize, Arc<IndexBlock>)>,
     /// The page read last and its number.
     page: Option<(PageNumber, Arc<Page>)>,
+    /// The page after it, if [`RunCursor::next_columns`] has read it as rows.
+    following: Option<(PageNumber, Arc<Page>)>,
+    /// The last page whose columns were used, after the page with the entry.
+    passed: Option<PageNumber>,
     /// Whether a sequential reader found this page in the cache.
     is_cached: bool,
     ahead: ReadAhead,
     entry: usize,
     valid: bool,
+}
+
+/// A page of which columns may be read.
+#[derive(Debug)]
+pub(crate) struct FollowingPage {
+    number: PageNumber,
+    block: Arc<IndexBlock>,
+}
+
+impl FollowingPage {
+    pub(crate) fn last_key(&self) -> &[u8] {
+        self.block.last_key(self.number.page)
+    }
 }
 
 impl Run {
@@ -38,6 +56,8 @@ impl Run {
             projection: None,
             block: None,
             page: None,
+            following: None,
+            passed: None,
             is_cached: false,
             ahead: ReadAhead::default(),
             entry: 0,
@@ -87,10 +107,18 @@ impl RunCursor {
 
     #[inline]
     fn load(&mut self, number: PageNumber) -> StorageResult<Arc<Page>> {
+        self.passed = None;
         if let Some((held, page)) = &self.page
             && *held == number
         {
             return Ok(Arc::clone(page));
+        }
+        if let Some((read, page)) = self.following.take()
+            && read == number
+        {
+            self.is_cached = false;
+            self.page = Some((number, Arc::clone(&page)));
+            return Ok(page);
         }
         let block = self.load_block(number.block, Priority::Normal)?;
         let (page, is_cached) = self.run.page_ahead(
@@ -103,6 +131,52 @@ impl RunCursor {
         self.is_cached = is_cached;
         self.page = Some((number, Arc::clone(&page)));
         Ok(page)
+    }
+
+    /// The page after that of the current entry, or after the last one that was
+    /// [passed](RunCursor::pass_page), and its index block. `None` if the entry is not the last of its page, or there is no other page.
+    pub(crate) fn following_page(&mut self) -> StorageResult<Option<FollowingPage>> {
+        let last = match (self.passed, &self.page) {
+            (Some(passed), _) if self.valid => passed,
+            (None, Some((number, page))) if self.valid && self.entry + 1 == page.entries() => *number,
+            _ => return Ok(None),
+        };
+        let Some(number) = self.number_after(last)? else {
+            return Ok(None);
+        };
+        let block = self.load_block(number.block, Priority::Normal)?;
+        Ok(Some(FollowingPage { number, block }))
+    }
+
+    /// Reads the columns of this page. `None` if its rows must be read.
+    pub(crate) fn next_columns(
+        &mut self,
+        following: &FollowingPage,
+        choice: &ColumnChoice,
+    ) -> StorageResult<Option<ColumnRows>> {
+        let FollowingPage { number, block } = following;
+        match self.run.read_columns(block, *number, choice, &mut self.ahead)? {
+            ColumnRead::Columns(rows) => Ok(Some(rows)),
+            ColumnRead::Page(page) => {
+                self.following = Some((*number, page));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Notes that the columns of this page were used.
+    pub(crate) fn pass_page(&mut self, following: &FollowingPage) {
+        self.passed = Some(following.number);
+    }
+
+    fn number_after(&mut self, number: PageNumber) -> StorageResult<Option<PageNumber>> {
+        let PageNumber { block, page } = number;
+        let pages = self.load_block(block, Priority::Normal)?.pages().len();
+        Ok(match (page + 1 < pages, block + 1 < self.index().len()) {
+            (true, _) => Some(PageNumber::new(block, page + 1)),
+            (false, true) => Some(PageNumber::new(block + 1, 0)),
+            (false, false) => None,
+        })
     }
 
     /// Moves to the first entry of a page.
@@ -289,17 +363,13 @@ impl VersionCursor for RunCursor {
             return Ok(());
         }
         self.valid = false;
-        let Some((PageNumber { block, page }, _)) = self.page else {
+        let Some((number, _)) = self.page else {
             unreachable!("a valid cursor holds a page");
         };
-        let pages = self.load_block(block, Priority::Normal)?.pages().len();
-        if page + 1 < pages {
-            return self.move_to_page(PageNumber::new(block, page + 1));
+        match self.number_after(number)? {
+            Some(next) => self.move_to_page(next),
+            None => Ok(()),
         }
-        if block + 1 < self.index().len() {
-            return self.move_to_page(PageNumber::new(block + 1, 0));
-        }
-        Ok(())
     }
 
     fn previous_key(&mut self) -> StorageResult<()> {

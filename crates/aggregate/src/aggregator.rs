@@ -1,0 +1,212 @@
+//! Conditions, groups and aggregates of the rows of a scan.
+
+use crate::condition::Condition;
+use crate::groups::{Groups, Key, KeyValue, Weigher};
+use crate::totals::{Aggregate, Selected, Total, Totals};
+use teak_columns::Vector;
+
+/// Columns of the rows of a batch.
+pub trait Columns {
+    /// Why a column cannot be read.
+    type Error;
+
+    /// The number of rows, at most 2^32.
+    fn rows(&self) -> usize;
+
+    /// Reads a column: as many values as there are rows.
+    ///
+    /// # Errors
+    /// Those of reading.
+    fn vector(&mut self, column: usize) -> Result<Vector, Self::Error>;
+}
+
+/// A batch, of which each column is read once.
+pub(crate) struct Batch<'a, C> {
+    columns: &'a mut C,
+    vectors: Vec<Option<Vector>>,
+    /// In place of a column that the query does not have.
+    missing: Vector,
+}
+
+impl<C: Columns> Batch<'_, C> {
+    pub(crate) fn vector(&mut self, column: usize) -> Result<&Vector, C::Error> {
+        let Some(slot) = self.vectors.get_mut(column) else {
+            return Ok(&self.missing);
+        };
+        match slot {
+            Some(vector) => Ok(vector),
+            None => Ok(slot.insert(self.columns.vector(column)?)),
+        }
+    }
+
+    /// A column that was read.
+    pub(crate) fn loaded(&self, column: usize) -> Option<&Vector> {
+        self.vectors.get(column)?.as_ref()
+    }
+}
+
+/// What is computed from rows.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// The number of columns.
+    pub columns: usize,
+    /// Which rows count; `None`: all.
+    pub condition: Option<Condition>,
+    /// The columns by which rows are grouped. Without any, all rows are one group, even if there are no rows.
+    pub keys: Vec<Key>,
+    /// What is computed for each group.
+    pub aggregates: Vec<Aggregate>,
+}
+
+/// Computes the aggregates of groups.
+#[derive(Debug)]
+pub struct Aggregator {
+    query: Query,
+    groups: Groups,
+    totals: Vec<Totals>,
+    memory_max: usize,
+}
+
+impl Aggregator {
+    /// `memory_max`: bytes of groups from which some are left to another pass. `None` if the query has a column with a
+    /// number that is too large.
+    #[must_use]
+    pub fn new(query: Query, memory_max: usize) -> Option<Self> {
+        let totals: Vec<Totals> = query.aggregates.iter().cloned().map(Totals::new).collect();
+        let count = query.columns;
+        let keys = query.keys.iter().map(|key| &key.column);
+        let mut used = keys.chain(totals.iter().flat_map(Totals::columns));
+        let condition = query.condition.as_ref();
+        if used.any(|column| *column >= count) || condition.is_some_and(|of| !of.is_valid(count)) {
+            return None;
+        }
+        let mut aggregator = Self {
+            query,
+            groups: Groups::default(),
+            totals,
+            memory_max,
+        };
+        aggregator.add_the_only_group();
+        Some(aggregator)
+    }
+
+    /// Adds the rows of a batch.
+    ///
+    /// # Errors
+    /// Those of reading columns. Then the results are wrong until [`Aggregator::restart`].
+    pub fn add<C: Columns>(
+        &mut self,
+        columns: &mut C,
+        weigher: &mut dyn Weigher,
+    ) -> Result<(), C::Error> {
+        let count = columns.rows();
+        let mut batch = Batch {
+            columns,
+            vectors: Vec::new(),
+            missing: Vector::new(true),
+        };
+        batch.vectors.resize_with(self.query.columns, || None);
+        let mut rows: Vec<u32> = match &self.query.condition {
+            None => (0..u32::try_from(count).unwrap_or(u32::MAX)).collect(),
+            Some(condition) => {
+                let mut mask = vec![true; count];
+                condition.narrow(&mut batch, &mut mask)?;
+                let numbered = (0u32..).zip(&mask);
+                let selected = numbered.filter(|(_, is_selected)| **is_selected);
+                selected.map(|(row, _)| row).collect()
+            }
+        };
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut groups = Vec::new();
+        if !self.query.keys.is_empty() {
+            let keys = &self.query.keys;
+            self.groups
+                .find(keys, &mut batch, weigher, &mut rows, &mut groups)?;
+            for totals in &mut self.totals {
+                totals.grow(self.groups.len());
+            }
+        }
+        let selected = Selected {
+            rows: &rows,
+            groups: &groups,
+        };
+        for totals in &mut self.totals {
+            totals.add(&mut batch, &selected)?;
+        }
+        while self.memory_bytes() > self.memory_max {
+            let Some(kept) = self.groups.drop_half() else {
+                break;
+            };
+            for totals in &mut self.totals {
+                totals.retain(&kept);
+            }
+        }
+        Ok(())
+    }
+
+    /// Memory of the groups, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let totals = self.totals.iter().map(Totals::memory_bytes);
+        self.groups.memory_bytes() + totals.sum::<usize>()
+    }
+
+    /// The number of groups of this pass.
+    #[must_use]
+    pub fn groups(&self) -> u32 {
+        match self.query.keys.is_empty() {
+            true => 1,
+            false => u32::try_from(self.groups.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// The key of a group, in the order of the query's keys.
+    ///
+    /// # Panics
+    /// When there is no such group.
+    #[must_use]
+    pub fn key(&self, group: u32) -> Vec<KeyValue<'_>> {
+        match self.query.keys.len() {
+            0 => Vec::new(),
+            count => self.groups.parts(group, count),
+        }
+    }
+
+    /// An aggregate of a group; `None` if there is no such group or aggregate.
+    #[must_use]
+    pub fn total(&self, group: u32, aggregate: usize) -> Option<Total> {
+        self.totals.get(aggregate)?.total(group)
+    }
+
+    /// The number of rows that count for an aggregate of a group; `None` if there is no such group or aggregate.
+    #[must_use]
+    pub fn count(&self, group: u32, aggregate: usize) -> Option<u64> {
+        self.totals.get(aggregate)?.count(group)
+    }
+
+    /// Removes the groups, and begins the pass for those that were left to it: all rows must be added again. Returns
+    /// `false` if no groups were left.
+    #[must_use]
+    pub fn next_pass(&mut self) -> bool {
+        let is_another = self.groups.next_pass();
+        if is_another {
+            self.totals.iter_mut().for_each(Totals::clear);
+        }
+        is_another
+    }
+
+    /// Removes the groups, and begins with the first pass.
+    pub fn restart(&mut self) {
+        self.groups.restart();
+        self.totals.iter_mut().for_each(Totals::clear);
+        self.add_the_only_group();
+    }
+
+    fn add_the_only_group(&mut self) {
+        if self.query.keys.is_empty() {
+            self.totals.iter_mut().for_each(|totals| totals.grow(1));
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Conditions of rows.
+//!
+//! A comparison with NULL is not true, as in SQL; there is no negation, so false and unknown need not be distinguished.
+
+use crate::aggregator::{Batch, Columns};
+use teak_columns::{Vector, VectorValues};
+
+/// A condition of a row. Columns are those of the caller's batches, and have numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// All of these.
+    All(Vec<Condition>),
+    /// At least one of these.
+    Any(Vec<Condition>),
+    /// The number is at least `min` and at most `max`.
+    Within {
+        /// The column.
+        column: usize,
+        /// The minimum.
+        min: i64,
+        /// The maximum.
+        max: i64,
+    },
+    /// The number is less than `min` or more than `max`.
+    Outside {
+        /// The column.
+        column: usize,
+        /// The smallest number that does not match.
+        min: i64,
+        /// The largest number that does not match.
+        max: i64,
+    },
+    /// The number is one of these, which ascend.
+    In {
+        /// The column.
+        column: usize,
+        /// The numbers.
+        numbers: Vec<i64>,
+    },
+    /// The number is not NULL, and none of these, which ascend.
+    NotIn {
+        /// The column.
+        column: usize,
+        /// The numbers.
+        numbers: Vec<i64>,
+    },
+    /// The column is NULL. It may have byte strings.
+    IsNull {
+        /// The column.
+        column: usize,
+    },
+    /// The column is not NULL. It may have byte strings.
+    IsNotNull {
+        /// The column.
+        column: usize,
+    },
+}
+
+/// Clears the rows of the mask whose number does not match.
+fn keep(mask: &mut [bool], vector: &Vector, matches: impl Fn(i64) -> bool) {
+    let VectorValues::Numbers(numbers) = vector.values() else {
+        mask.fill(false);
+        return;
+    };
+    for (is_kept, number) in mask.iter_mut().zip(numbers) {
+        *is_kept &= matches(*number);
+    }
+    for (is_kept, is_null) in mask.iter_mut().zip(vector.nulls()) {
+        *is_kept &= !is_null;
+    }
+}
+
+impl Condition {
+    /// Clears the rows of the mask that do not match the condition.
+    pub(crate) fn narrow<C: Columns>(
+        &self,
+        batch: &mut Batch<'_, C>,
+        mask: &mut [bool],
+    ) -> Result<(), C::Error> {
+        match self {
+            Self::All(conditions) => {
+                for condition in conditions {
+                    if !mask.contains(&true) {
+                        return Ok(());
+                    }
+                    condition.narrow(batch, mask)?;
+                }
+            }
+            Self::Any(conditions) => {
+                let mut found = vec![false; mask.len()];
+                for condition in conditions {
+                    let mut one = mask.to_vec();
+                    condition.narrow(batch, &mut one)?;
+                    for (is_found, matches) in found.iter_mut().zip(one) {
+                        *is_found |= matches;
+                    }
+                }
+                mask.copy_from_slice(&found);
+            }
+            Self::Within { column, min, max } => {
+                let (min, max) = (*min, *max);
+                keep(mask, batch.vector(*column)?, |n| (n >= min) & (n <= max));
+            }
+            Self::Outside { column, min, max } => {
+                let (min, max) = (*min, *max);
+                keep(mask, batch.vector(*column)?, |n| (n < min) | (n > max));
+            }
+            Self::In { column, numbers } => {
+                keep(mask, batch.vector(*column)?, |n| {
+                    numbers.binary_search(&n).is_ok()
+                });
+            }
+            Self::NotIn { column, numbers } => {
+                keep(mask, batch.vector(*column)?, |n| {
+                    numbers.binary_search(&n).is_err()
+                });
+            }
+            Self::IsNull { column } => match batch.vector(*column)?.nulls() {
+                [] => mask.fill(false),
+                nulls => {
+                    for (is_kept, is_null) in mask.iter_mut().zip(nulls) {
+                        *is_kept &= is_null;
+                    }
+                }
+            },
+            Self::IsNotNull { column } => {
+                let nulls = batch.vector(*column)?.nulls();
+                for (is_kept, is_null) in mask.iter_mut().zip(nulls) {
+                    *is_kept &= !is_null;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns whose numbers are compared.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<usize> {
+        match self {
+            Self::All(conditions) | Self::Any(conditions) => {
+                conditions.iter().flat_map(Self::numbers).collect()
+            }
+            Self::Within { column, .. }
+            | Self::Outside { column, .. }
+            | Self::In { column, .. }
+            | Self::NotIn { column, .. } => vec![*column],
+            Self::IsNull { .. } | Self::IsNotNull { .. } => Vec::new(),
+        }
+    }
+
+    /// Whether all columns are among the first `count`.
+    pub(crate) fn is_valid(&self, count: usize) -> bool {
+        match self {
+            Self::All(conditions) | Self::Any(conditions) => {
+                conditions.iter().all(|condition| condition.is_valid(count))
+            }
+            Self::Within { column, .. }
+            | Self::Outside { column, .. }
+            | Self::In { column, .. }
+            | Self::NotIn { column, .. }
+            | Self::IsNull { column }
+            | Self::IsNotNull { column } => *column < count,
+        }
+    }
+}

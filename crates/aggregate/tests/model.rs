@@ -1,0 +1,290 @@
+//! The aggregates of any rows are those that a simple program computes.
+
+// A test fails by a panic, and its numbers are small.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation
+)]
+
+use num_bigint::BigInt;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use teak_aggregate::{
+    Aggregate, Aggregator, Columns, Condition, Expression, Key, KeyValue, Query, Step, Total,
+    Weigher,
+};
+use teak_columns::Vector;
+
+/// Three numbers, of which the last is large, and a string.
+type Row = ([Option<i64>; 3], Option<String>);
+
+const TEXT: usize = 3;
+
+struct Rows<'a>(&'a [Row]);
+
+impl Columns for Rows<'_> {
+    type Error = Infallible;
+
+    fn rows(&self) -> usize {
+        self.0.len()
+    }
+
+    fn vector(&mut self, column: usize) -> Result<Vector, Infallible> {
+        let mut vector = Vector::new(column != TEXT);
+        for (numbers, text) in self.0 {
+            let is_pushed = match numbers.get(column) {
+                Some(number) => number.map(|number| vector.push_number(number)),
+                None => text.as_ref().map(|text| vector.push_text(text.as_bytes())),
+            };
+            match is_pushed {
+                None => vector.push_null(),
+                Some(is_pushed) => assert!(is_pushed),
+            }
+        }
+        Ok(vector)
+    }
+}
+
+/// Strings that differ only in case are equal.
+struct IgnoresCase;
+
+impl Weigher for IgnoresCase {
+    fn weigh(&mut self, _key: usize, text: &[u8], out: &mut Vec<u8>) {
+        out.extend(text.iter().map(u8::to_ascii_lowercase));
+    }
+}
+
+fn matches(condition: &Condition, row: &Row) -> bool {
+    let number = |column: &usize| row.0[*column];
+    let is_null = |column: &usize| match *column {
+        TEXT => row.1.is_none(),
+        column => row.0[column].is_none(),
+    };
+    match condition {
+        Condition::All(of) => of.iter().all(|condition| matches(condition, row)),
+        Condition::Any(of) => of.iter().any(|condition| matches(condition, row)),
+        Condition::Within { column, min, max } => {
+            number(column).is_some_and(|n| (*min..=*max).contains(&n))
+        }
+        Condition::Outside { column, min, max } => {
+            number(column).is_some_and(|n| n < *min || n > *max)
+        }
+        Condition::In { column, numbers } => number(column).is_some_and(|n| numbers.contains(&n)),
+        Condition::NotIn { column, numbers } => {
+            number(column).is_some_and(|n| !numbers.contains(&n))
+        }
+        Condition::IsNull { column } => is_null(column),
+        Condition::IsNotNull { column } => !is_null(column),
+    }
+}
+
+fn evaluate(steps: &[Step], row: &Row) -> Option<BigInt> {
+    let mut stack: Vec<BigInt> = Vec::new();
+    for step in steps {
+        let result = match step {
+            Step::Column(column) => BigInt::from(row.0[*column]?),
+            Step::Constant(number) => BigInt::from(*number),
+            Step::Negate => -stack.pop().unwrap(),
+            Step::Add | Step::Subtract | Step::Multiply => {
+                let second: BigInt = stack.pop().unwrap();
+                let first: BigInt = stack.pop().unwrap();
+                match step {
+                    Step::Add => first + second,
+                    Step::Subtract => first - second,
+                    _ => first * second,
+                }
+            }
+        };
+        stack.push(result);
+    }
+    stack.pop()
+}
+
+fn total_of(aggregate: &Aggregate, steps: &[Step], rows: &[&Row]) -> Total {
+    let numbers = |column: &usize| {
+        let column = *column;
+        rows.iter().filter_map(move |row| row.0[column])
+    };
+    match aggregate {
+        Aggregate::CountRows => Total::Count(rows.len() as u64),
+        Aggregate::Count(column) => Total::Count(numbers(column).count() as u64),
+        Aggregate::Sum(_) => {
+            let results: Vec<BigInt> = rows.iter().filter_map(|row| evaluate(steps, row)).collect();
+            Total::Sum {
+                count: results.len() as u64,
+                sum: results.into_iter().sum(),
+            }
+        }
+        Aggregate::Min(column) => Total::Extreme(numbers(column).min()),
+        Aggregate::Max(column) => Total::Extreme(numbers(column).max()),
+    }
+}
+
+/// The key of a row, with the weights of its string.
+fn key_of(keys: &[Key], row: &Row) -> Vec<Option<String>> {
+    let part = |key: &Key| match key.column {
+        TEXT if key.is_weighed => row.1.as_ref().map(|text| text.to_ascii_lowercase()),
+        TEXT => row.1.clone(),
+        column => row.0[column].map(|number| number.to_string()),
+    };
+    keys.iter().map(part).collect()
+}
+
+fn found_key(keys: &[Key], parts: &[KeyValue<'_>]) -> Vec<Option<String>> {
+    let part = |(key, value): (&Key, &KeyValue<'_>)| match value {
+        KeyValue::Null => None,
+        KeyValue::Number(number) => Some(number.to_string()),
+        KeyValue::Text(text) => {
+            let text = String::from_utf8(text.to_vec()).unwrap();
+            Some(match key.is_weighed {
+                true => text.to_ascii_lowercase(),
+                false => text,
+            })
+        }
+    };
+    keys.iter().zip(parts).map(part).collect()
+}
+
+fn row() -> impl Strategy<Value = Row> {
+    let number = |range: std::ops::Range<i64>| proptest::option::weighted(0.9, range);
+    let large = proptest::option::weighted(0.9, prop_oneof![any::<i64>(), -9i64..9]);
+    let text = proptest::option::weighted(0.9, "[abAB]{0,3}");
+    (number(-5..5), number(-1000..1000), large, text)
+        .prop_map(|(first, second, third, text)| ([first, second, third], text))
+}
+
+fn condition() -> impl Strategy<Value = Condition> {
+    let numbers = || proptest::collection::btree_set(-20i64..20, 0..6);
+    let leaf = (0usize..3, -20i64..20, 0i64..20, numbers(), 0u8..6).prop_map(
+        |(column, min, distance, numbers, kind)| {
+            let numbers = numbers.into_iter().collect();
+            let max = min + distance;
+            match kind {
+                0 => Condition::Within { column, min, max },
+                1 => Condition::Outside { column, min, max },
+                2 => Condition::In { column, numbers },
+                3 => Condition::NotIn { column, numbers },
+                4 => Condition::IsNull { column: column + 1 },
+                _ => Condition::IsNotNull { column: column + 1 },
+            }
+        },
+    );
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        let list = proptest::collection::vec(inner, 0..4);
+        (list, any::<bool>()).prop_map(|(list, all)| match all {
+            true => Condition::All(list),
+            false => Condition::Any(list),
+        })
+    })
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let leaf = prop_oneof![
+        (0usize..3).prop_map(|column| vec![Step::Column(column)]),
+        (-100i64..100).prop_map(|number| vec![Step::Constant(number)]),
+    ];
+    leaf.prop_recursive(3, 8, 2, |inner| {
+        (inner.clone(), inner, 0u8..4).prop_map(|(mut first, second, kind)| {
+            if kind == 0 {
+                first.push(Step::Negate);
+                return first;
+            }
+            first.extend(second);
+            first.push(match kind {
+                1 => Step::Add,
+                2 => Step::Subtract,
+                _ => Step::Multiply,
+            });
+            first
+        })
+    })
+}
+
+#[test]
+fn without_rows_there_is_one_group_unless_rows_are_grouped() {
+    let query = |keys: Vec<Key>| Query {
+        columns: 1,
+        condition: None,
+        keys,
+        aggregates: vec![Aggregate::CountRows, Aggregate::Max(0)],
+    };
+    let whole = Aggregator::new(query(vec![]), 1000).unwrap();
+    assert_eq!(whole.groups(), 1);
+    assert_eq!(whole.total(0, 0), Some(Total::Count(0)));
+    assert_eq!(whole.total(0, 1), Some(Total::Extreme(None)));
+    assert_eq!(whole.total(0, 2), None);
+    let key = |column| Key {
+        column,
+        is_weighed: false,
+    };
+    let grouped = Aggregator::new(query(vec![key(0)]), 1000).unwrap();
+    assert_eq!(grouped.groups(), 0);
+    assert!(Aggregator::new(query(vec![key(1)]), 1000).is_none());
+}
+
+#[test]
+fn an_expression_leaves_one_number() {
+    assert!(Expression::new(vec![Step::Column(0)]).is_some());
+    for steps in [
+        vec![],
+        vec![Step::Add],
+        vec![Step::Column(0), Step::Column(1)],
+        vec![Step::Column(0), Step::Multiply],
+    ] {
+        assert!(Expression::new(steps).is_none());
+    }
+}
+
+proptest! {
+    #[test]
+    fn totals_are_those_of_the_model(
+        rows in proptest::collection::vec(row(), 0..600),
+        condition in proptest::option::of(condition()),
+        columns in proptest::collection::vec((0usize..4, any::<bool>()), 0..3),
+        steps in steps(), batch in 1usize..300, memory_max in prop_oneof![Just(0usize), 1000usize..100_000],
+    ) {
+        let keys: Vec<Key> = columns.iter().map(|(column, is_weighed)| Key {
+            column: *column,
+            is_weighed: *is_weighed && *column == TEXT,
+        }).collect();
+        let expression = Expression::new(steps.clone()).unwrap();
+        let aggregates = vec![
+            Aggregate::CountRows, Aggregate::Count(1), Aggregate::Sum(expression), Aggregate::Min(2), Aggregate::Max(0),
+        ];
+        let query = Query { columns: 4, condition: condition.clone(), keys: keys.clone(), aggregates: aggregates.clone() };
+        let mut model: BTreeMap<Vec<Option<String>>, Vec<&Row>> = BTreeMap::new();
+        if keys.is_empty() {
+            model.insert(vec![], vec![]);
+        }
+        for row in rows.iter().filter(|row| condition.as_ref().is_none_or(|of| matches(of, row))) {
+            model.entry(key_of(&keys, row)).or_default().push(row);
+        }
+        let mut aggregator = Aggregator::new(query, memory_max).unwrap();
+        for _ in 0..2 {
+            let mut found = BTreeMap::new();
+            loop {
+                for batch in rows.chunks(batch) {
+                    let Ok(()) = aggregator.add(&mut Rows(batch), &mut IgnoresCase);
+                }
+                for group in 0..aggregator.groups() {
+                    let totals: Vec<Total> =
+                        (0..aggregates.len()).map(|n| aggregator.total(group, n).unwrap()).collect();
+                    let before = found.insert(found_key(&keys, &aggregator.key(group)), totals);
+                    prop_assert!(before.is_none(), "a group was found twice");
+                }
+                if !aggregator.next_pass() {
+                    break;
+                }
+            }
+            prop_assert_eq!(found.len(), model.len());
+            for (key, rows) in &model {
+                let expected: Vec<Total> = aggregates.iter().map(|of| total_of(of, &steps, rows)).collect();
+                prop_assert_eq!(found.get(key), Some(&expected), "{:?}", key);
+            }
+            aggregator.restart();
+        }
+    }
+}

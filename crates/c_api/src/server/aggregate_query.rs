@@ -1,0 +1,257 @@
+//! The description of what teak_aggregate_open() computes.
+
+use crate::boundary::{Failure, array};
+use ::teak_engine::aggregate::{Aggregate, Condition, Expression, Key, Query, Step};
+
+/// The kind of a condition.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum teak_condition_kind {
+    /// All of the `operands` conditions before this one that are not operands yet.
+    TEAK_CONDITION_ALL = 0,
+    /// At least one of them.
+    TEAK_CONDITION_ANY = 1,
+    /// The number of the column is at least `min` and at most `max`.
+    TEAK_CONDITION_WITHIN = 2,
+    /// The number of the column is less than `min` or more than `max`.
+    TEAK_CONDITION_OUTSIDE = 3,
+    /// The number of the column is one of `numbers`.
+    TEAK_CONDITION_IN = 4,
+    /// The number of the column is none of `numbers`.
+    TEAK_CONDITION_NOT_IN = 5,
+    /// The column is NULL.
+    TEAK_CONDITION_IS_NULL = 6,
+    /// The column is not NULL.
+    TEAK_CONDITION_IS_NOT_NULL = 7,
+}
+
+/// The number of a `teak_condition_kind`, as C passes it.
+pub type teak_condition_kind_number = u32;
+
+/// A condition of a row. If a column is NULL, its number matches no condition.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct teak_condition {
+    /// What must be true.
+    pub kind: teak_condition_kind_number,
+    /// The place of the column among the columns of the query.
+    pub column: u32,
+    /// Of TEAK_CONDITION_ALL and TEAK_CONDITION_ANY: how many conditions.
+    pub operands: u32,
+    /// The minimum.
+    pub min: i64,
+    /// The maximum.
+    pub max: i64,
+    /// Numbers in ascending order.
+    pub numbers: *const i64,
+    /// How many.
+    pub number_count: usize,
+}
+
+/// The kind of a step.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum teak_step_kind {
+    /// The number of `column`.
+    TEAK_STEP_COLUMN = 0,
+    /// `number`.
+    TEAK_STEP_NUMBER = 1,
+    /// The sum of the two numbers before.
+    TEAK_STEP_ADD = 2,
+    /// The first of the two numbers before less the second one.
+    TEAK_STEP_SUBTRACT = 3,
+    /// The product of the two numbers before.
+    TEAK_STEP_MULTIPLY = 4,
+    /// The number before with the other sign.
+    TEAK_STEP_NEGATE = 5,
+}
+
+/// The number of a `teak_step_kind`, as C passes it.
+pub type teak_step_kind_number = u32;
+
+/// A step of an expression in postfix order. No step overflows.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct teak_step {
+    /// What the step does.
+    pub kind: teak_step_kind_number,
+    /// The place of the column among the columns of the query.
+    pub column: u32,
+    /// A number.
+    pub number: i64,
+}
+
+/// The kind of an aggregate.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum teak_aggregate_kind {
+    /// The number of rows.
+    TEAK_AGGREGATE_COUNT_ROWS = 0,
+    /// The number of rows in which `column` is not NULL.
+    TEAK_AGGREGATE_COUNT = 1,
+    /// The sum of an expression over the rows in which none of its columns is NULL.
+    TEAK_AGGREGATE_SUM = 2,
+    /// The minimum of `column`.
+    TEAK_AGGREGATE_MIN = 3,
+    /// The maximum of `column`.
+    TEAK_AGGREGATE_MAX = 4,
+}
+
+/// The number of a `teak_aggregate_kind`, as C passes it.
+pub type teak_aggregate_kind_number = u32;
+
+/// An aggregate.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct teak_aggregate_item {
+    /// What is computed.
+    pub kind: teak_aggregate_kind_number,
+    /// The place of the column among the columns of the query.
+    pub column: u32,
+    /// The expression.
+    pub steps: *const teak_step,
+    /// The number of its steps.
+    pub step_count: usize,
+}
+
+/// A column by which rows are grouped.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct teak_group_key {
+    /// The place of the column among the columns of the query.
+    pub column: u32,
+    /// Whether its byte strings are compared by their weights.
+    pub is_weighed: bool,
+}
+
+/// What is computed from rows.
+#[repr(C)]
+pub struct teak_aggregate_query {
+    /// How values begin that have the form of the index's columns; others are converted first.
+    pub beginning: crate::slice::teak_slice,
+    /// The numbers of the columns that are read, counted as the bits of teak_cursor_set_columns(), each once. The first
+    /// column of the index, and floats, are not allowed.
+    pub columns: *const usize,
+    /// Their number.
+    pub column_count: usize,
+    /// The condition of the rows, in postfix order: operands precede the condition that they belong to.
+    pub conditions: *const teak_condition,
+    /// The number of conditions; 0: all rows count.
+    pub condition_count: usize,
+    /// The columns by which rows are grouped.
+    pub keys: *const teak_group_key,
+    /// Their number; 0: all rows are one group, even if there are no rows.
+    pub key_count: usize,
+    /// What is computed for each group.
+    pub items: *const teak_aggregate_item,
+    /// Their number.
+    pub item_count: usize,
+    /// Bytes of groups in memory. If they take more, the rows are read several times.
+    pub memory_max: usize,
+}
+
+fn condition_of(
+    condition: &teak_condition,
+    stack: &mut Vec<Condition>,
+) -> Result<Condition, Failure> {
+    let column = condition.column as usize;
+    let (min, max) = (condition.min, condition.max);
+    let numbers = || {
+        // SAFETY: the contract of `boundary`.
+        let numbers = unsafe { array(condition.numbers, condition.number_count, "numbers") }?;
+        match numbers.is_sorted() {
+            true => Ok(numbers.to_vec()),
+            false => Err(Failure::invalid("numbers do not ascend")),
+        }
+    };
+    let mut operands = || {
+        let from = stack.len().checked_sub(condition.operands as usize);
+        let from = from.ok_or_else(|| Failure::invalid("a condition lacks operands"))?;
+        Ok::<_, Failure>(stack.split_off(from))
+    };
+    Ok(match condition.kind {
+        0 => Condition::All(operands()?),
+        1 => Condition::Any(operands()?),
+        2 => Condition::Within { column, min, max },
+        3 => Condition::Outside { column, min, max },
+        4 => Condition::In {
+            column,
+            numbers: numbers()?,
+        },
+        5 => Condition::NotIn {
+            column,
+            numbers: numbers()?,
+        },
+        6 => Condition::IsNull { column },
+        7 => Condition::IsNotNull { column },
+        _ => return Err(Failure::invalid("kind is not a teak_condition_kind")),
+    })
+}
+
+fn conditions_of(conditions: &[teak_condition]) -> Result<Option<Condition>, Failure> {
+    let mut stack = Vec::new();
+    for condition in conditions {
+        let condition = condition_of(condition, &mut stack)?;
+        stack.push(condition);
+    }
+    let condition = stack.pop();
+    match stack.is_empty() {
+        true => Ok(condition),
+        false => Err(Failure::invalid("a condition is no operand")),
+    }
+}
+
+fn expression_of(steps: &[teak_step]) -> Result<Expression, Failure> {
+    let mut converted = Vec::with_capacity(steps.len());
+    for step in steps {
+        converted.push(match step.kind {
+            0 => Step::Column(step.column as usize),
+            1 => Step::Constant(step.number),
+            2 => Step::Add,
+            3 => Step::Subtract,
+            4 => Step::Multiply,
+            5 => Step::Negate,
+            _ => return Err(Failure::invalid("kind is not a teak_step_kind")),
+        });
+    }
+    let expression = Expression::new(converted);
+    expression.ok_or_else(|| Failure::invalid("the steps do not leave one number"))
+}
+
+fn aggregate_of(item: &teak_aggregate_item) -> Result<Aggregate, Failure> {
+    let column = item.column as usize;
+    Ok(match item.kind {
+        0 => Aggregate::CountRows,
+        1 => Aggregate::Count(column),
+        2 => {
+            // SAFETY: the contract of `boundary`.
+            let steps = unsafe { array(item.steps, item.step_count, "steps") }?;
+            Aggregate::Sum(expression_of(steps)?)
+        }
+        3 => Aggregate::Min(column),
+        4 => Aggregate::Max(column),
+        _ => return Err(Failure::invalid("kind is not a teak_aggregate_kind")),
+    })
+}
+
+/// The query of the engine.
+pub(super) fn query_of(query: &teak_aggregate_query) -> Result<Query, Failure> {
+    // SAFETY: the contract of `boundary`, for all of these.
+    let (conditions, keys, items) = unsafe {
+        (
+            array(query.conditions, query.condition_count, "conditions")?,
+            array(query.keys, query.key_count, "keys")?,
+            array(query.items, query.item_count, "items")?,
+        )
+    };
+    let key = |key: &teak_group_key| Key {
+        column: key.column as usize,
+        is_weighed: key.is_weighed,
+    };
+    Ok(Query {
+        columns: query.column_count,
+        condition: conditions_of(conditions)?,
+        keys: keys.iter().map(key).collect(),
+        aggregates: items.iter().map(aggregate_of).collect::<Result<_, _>>()?,
+    })
+}

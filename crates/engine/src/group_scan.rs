@@ -1,0 +1,294 @@
+//! Aggregates of the rows of an index, computed by column where pages allow it.
+
+use crate::cursor::{ColumnBatch, ColumnScan, Row};
+use crate::error::{EngineError, EngineResult};
+use crate::index_number::IndexNumber;
+use crate::table_handle::TableHandle;
+use crate::transaction::EngineTransaction;
+use num_bigint::BigInt;
+use teak_aggregate::{
+    Aggregate, Aggregator, Columns, Expression, KeyValue, Query, Total, Weigher,
+};
+use teak_base::StorageError;
+use teak_columns::Vector;
+use teak_tree::{Column, ColumnChoice, ColumnRows};
+
+/// Rows of pages that are read by row, which are added together.
+const ROWS_MAX: usize = 4096;
+
+/// What the caller does for a scan.
+pub trait GroupScanCaller: Weigher {
+    /// Converts a value that does not have the form that the columns describe, because it was written before the
+    /// columns were changed. `None` if the value is malformed.
+    fn convert(&mut self, key: &[u8], value: &[u8]) -> Option<&[u8]>;
+}
+
+/// Aggregates of the rows of an index that a transaction's view sees.
+pub struct GroupScan {
+    scan: ColumnScan,
+    choice: ColumnChoice,
+    aggregator: Aggregator,
+    query: Query,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No rows of this pass have been read.
+    Begin,
+    /// The next group of this pass.
+    Group(u32),
+    End,
+}
+
+impl EngineTransaction {
+    /// Prepares to compute aggregates of the rows of an index. `beginning`, `columns`: as for
+    /// [`EngineTransaction::column_scan`]; the query counts these columns. `memory_max`: of groups, in bytes; if they take
+    /// more, the rows are read several times.
+    ///
+    /// # Errors
+    /// As [`EngineTransaction::column_scan`]; `InvalidArgument` if the query has other columns, calculates with byte
+    /// strings, or with unsigned integers of eight bytes except for their sum.
+    pub fn group_scan(
+        &mut self,
+        table: &TableHandle,
+        index: IndexNumber,
+        beginning: &[u8],
+        columns: &[usize],
+        mut query: Query,
+        memory_max: usize,
+    ) -> EngineResult<GroupScan> {
+        let scan = self.column_scan(table, index, beginning, columns)?;
+        query.columns = columns.len();
+        let invalid = || EngineError::InvalidArgument("the query does not suit the columns".into());
+        let scan = GroupScan {
+            choice: scan.choice().clone(),
+            scan,
+            aggregator: Aggregator::new(query.clone(), memory_max).ok_or_else(invalid)?,
+            query,
+            state: State::Begin,
+        };
+        match scan.is_valid() {
+            true => Ok(scan),
+            false => Err(invalid()),
+        }
+    }
+}
+
+/// A page whose columns can be decoded.
+struct Page(ColumnRows);
+
+impl Columns for Page {
+    type Error = StorageError;
+
+    fn rows(&self) -> usize {
+        self.0.rows()
+    }
+
+    fn vector(&mut self, column: usize) -> Result<Vector, StorageError> {
+        self.0.vector(column)
+    }
+}
+
+/// Columns of rows that were read one by one.
+struct Gathered {
+    rows: usize,
+    vectors: Vec<Vector>,
+}
+
+impl Columns for Gathered {
+    type Error = StorageError;
+
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn vector(&mut self, column: usize) -> Result<Vector, StorageError> {
+        let missing = || Vector::new(true);
+        let taken = self.vectors.get_mut(column);
+        Ok(taken.map_or_else(missing, |vector| std::mem::replace(vector, missing())))
+    }
+}
+
+impl GroupScan {
+    /// Moves to the next group; the first call reads the rows. Returns the number of the group, or `None` after the
+    /// last.
+    ///
+    /// # Errors
+    /// `Storage`, `Interrupted`; also if a value is malformed.
+    pub fn next(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        caller: &mut dyn GroupScanCaller,
+    ) -> EngineResult<Option<u32>> {
+        loop {
+            match std::mem::replace(&mut self.state, State::End) {
+                State::End => return Ok(None),
+                State::Begin => {
+                    self.read(transaction, caller)?;
+                    self.state = State::Group(0);
+                }
+                State::Group(group) if group < self.aggregator.groups() => {
+                    self.state = State::Group(group + 1);
+                    return Ok(Some(group));
+                }
+                State::Group(_) => {
+                    if self.aggregator.next_pass() {
+                        self.scan.rewind();
+                        self.state = State::Begin;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes the next call of `next` read the rows again, in the transaction's current view.
+    pub fn rewind(&mut self) {
+        self.scan.rewind();
+        self.aggregator.restart();
+        self.state = State::Begin;
+    }
+
+    fn read(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        caller: &mut dyn GroupScanCaller,
+    ) -> EngineResult<()> {
+        let mut gathered = Gathered {
+            rows: 0,
+            vectors: self.choice.vectors(),
+        };
+        while let Some(batch) = self.scan.next(transaction)? {
+            let choice = &mut self.choice;
+            let are_added = match batch {
+                ColumnBatch::Columns(columns) => {
+                    self.aggregator.add(&mut Page(columns), as_weigher(caller))?;
+                    true
+                }
+                ColumnBatch::Rows(rows) => {
+                    let mut rows = rows.iter();
+                    rows.all(|row| gathered.add(choice, &row, caller).is_some())
+                }
+            };
+            if !are_added {
+                return Err(self.scan.malformed_row());
+            }
+            if gathered.rows >= ROWS_MAX {
+                self.add_gathered(&mut gathered, caller)?;
+            }
+        }
+        self.add_gathered(&mut gathered, caller)
+    }
+
+    fn add_gathered(
+        &mut self,
+        gathered: &mut Gathered,
+        caller: &mut dyn GroupScanCaller,
+    ) -> EngineResult<()> {
+        self.aggregator.add(gathered, as_weigher(caller))?;
+        gathered.rows = 0;
+        gathered.vectors = self.choice.vectors();
+        Ok(())
+    }
+
+    /// A part of the key of a group, as a value of its column: in the first row of the group that was found. `None` for
+    /// NULL, and if there is no such part.
+    #[must_use]
+    pub fn key(&self, group: u32, part: usize) -> Option<Vec<u8>> {
+        match self.aggregator.key(group).get(part)? {
+            KeyValue::Number(number) => self.value_of(self.query.keys.get(part)?.column, *number),
+            KeyValue::Text(text) => Some(text.to_vec()),
+            KeyValue::Null => None,
+        }
+    }
+
+    /// The number of rows that count for an aggregate of a group; `None` if there is no such group or aggregate.
+    #[must_use]
+    pub fn count(&self, group: u32, aggregate: usize) -> Option<u64> {
+        self.aggregator.count(group, aggregate)
+    }
+
+    /// A sum. `None` if the aggregate is not one, or no row counts for it.
+    #[must_use]
+    pub fn sum(&self, group: u32, aggregate: usize) -> Option<BigInt> {
+        let Total::Sum { sum, count } = self.aggregator.total(group, aggregate)? else {
+            return None;
+        };
+        let is_less = match self.query.aggregates.get(aggregate)? {
+            Aggregate::Sum(expression) => self.has_unsigned_longs(expression),
+            _ => false,
+        };
+        let difference = BigInt::from(if is_less { count } else { 0 }) << 63u8;
+        (count > 0).then_some(sum + difference)
+    }
+
+    /// A minimum or maximum, as a value of the column. `None` if the aggregate is neither, or no row counts for it.
+    #[must_use]
+    pub fn extreme(&self, group: u32, aggregate: usize) -> Option<Vec<u8>> {
+        let Total::Extreme(number) = self.aggregator.total(group, aggregate)? else {
+            return None;
+        };
+        match self.query.aggregates.get(aggregate)? {
+            Aggregate::Min(column) | Aggregate::Max(column) => self.value_of(*column, number?),
+            _ => None,
+        }
+    }
+
+    fn value_of(&self, column: usize, number: i64) -> Option<Vec<u8>> {
+        let column = self.choice.column(column).filter(|of| of.has_numbers())?;
+        let mut bytes = Vec::new();
+        column.put_value(number, &mut bytes);
+        Some(bytes)
+    }
+
+    fn has_unsigned_longs(&self, expression: &Expression) -> bool {
+        let mut columns = expression.columns().iter();
+        columns.any(|column| {
+            let column = self.choice.column(*column);
+            column.is_some_and(Column::is_unsigned_long)
+        })
+    }
+
+    /// Whether the numbers of the expression are those of the values, or it is one column.
+    fn is_exact(&self, expression: &Expression) -> bool {
+        expression.is_column() || !self.has_unsigned_longs(expression)
+    }
+
+    /// Whether the aggregates and the condition have numbers where they need them.
+    fn is_valid(&self) -> bool {
+        let has_numbers = |column: &usize| {
+            let column = self.choice.column(*column);
+            column.is_some_and(Column::has_numbers)
+        };
+        let mut aggregates = self.query.aggregates.iter();
+        let condition = self.query.condition.as_ref();
+        aggregates.all(|aggregate| match aggregate {
+            Aggregate::CountRows | Aggregate::Count(_) => true,
+            Aggregate::Min(column) | Aggregate::Max(column) => has_numbers(column),
+            Aggregate::Sum(expression) => {
+                expression.columns().iter().all(has_numbers) && self.is_exact(expression)
+            }
+        }) && condition.is_none_or(|of| of.numbers().iter().all(has_numbers))
+    }
+}
+
+impl Gathered {
+    /// `None` if the row is malformed.
+    fn add(
+        &mut self,
+        choice: &mut ColumnChoice,
+        row: &Row<'_>,
+        caller: &mut dyn GroupScanCaller,
+    ) -> Option<()> {
+        let value = match choice.is_of(row.value) {
+            true => row.value,
+            false => caller.convert(row.key, row.value)?,
+        };
+        self.rows += 1;
+        choice.split(value, &mut self.vectors).ok()
+    }
+}
+
+fn as_weigher(caller: &mut dyn GroupScanCaller) -> &mut dyn Weigher {
+    caller
+}

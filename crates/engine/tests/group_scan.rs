@@ -1,0 +1,251 @@
+//! Aggregates of the rows of an index.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod common;
+
+use common::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use teak_engine::aggregate::{Aggregate, Condition, Expression, Key, Query, Step, Weigher};
+use teak_engine::{
+    Column, ColumnKind, Engine, EngineError, EngineTransaction, GroupScan, GroupScanCaller,
+    IndexNumber, PageColumns, RowChange, RowEntry, TableHandle, ValueTail,
+};
+use teak_testing::FaultDisk;
+
+/// How values begin; earlier ones begin with another byte, and lack the number.
+const FORM: u8 = 2;
+
+fn columns() -> PageColumns {
+    let column = |kind, width| Column::new(kind, width).unwrap();
+    let tail = ValueTail {
+        optional: vec![],
+        variable: vec![None],
+    };
+    PageColumns::with_tail(
+        vec![],
+        vec![
+            column(ColumnKind::Bytes, 1),
+            column(ColumnKind::UnsignedLittle, 8),
+        ],
+        tail,
+    )
+}
+
+fn current(number: u64, text: &str) -> Vec<u8> {
+    let mut value = vec![FORM];
+    value.extend_from_slice(&number.to_le_bytes());
+    value.push(u8::try_from(text.len()).unwrap());
+    value.extend_from_slice(text.as_bytes());
+    value
+}
+
+fn table() -> (Engine, TableHandle) {
+    let disk = Arc::new(FaultDisk::new());
+    let engine = open(&disk);
+    let mut definition = definition("./db/t");
+    definition.indexes.truncate(1);
+    definition.indexes[0].columns = columns();
+    engine.create_table(&definition).unwrap();
+    let table = engine.open_table("./db/t").unwrap();
+    (engine, table)
+}
+
+fn put(t: &mut EngineTransaction, table: &TableHandle, key: u32, value: &[u8]) {
+    let key = key.to_be_bytes();
+    let entry = RowEntry {
+        index: IndexNumber::ROWS,
+        unique: true,
+        key: &key,
+        value,
+    };
+    t.insert(table, &[entry]).unwrap();
+}
+
+struct Caller {
+    converted: Vec<u8>,
+    weighed: usize,
+}
+
+impl Weigher for Caller {
+    fn weigh(&mut self, key: usize, text: &[u8], out: &mut Vec<u8>) {
+        assert_eq!(key, 0);
+        self.weighed += 1;
+        out.extend(text.iter().map(u8::to_ascii_lowercase));
+    }
+}
+
+impl GroupScanCaller for Caller {
+    fn convert(&mut self, key: &[u8], value: &[u8]) -> Option<&[u8]> {
+        assert_eq!(key.len(), 4);
+        let text = std::str::from_utf8(value.strip_prefix(&[1])?).ok()?;
+        self.converted = current(1, text);
+        Some(&self.converted)
+    }
+}
+
+fn update_row(t: &mut EngineTransaction, table: &TableHandle, key: u32, value: &[u8]) {
+    let key = key.to_be_bytes();
+    let change = RowChange {
+        index: IndexNumber::ROWS,
+        unique: true,
+        old_key: Some(&key),
+        new_key: Some(&key),
+        new_value: value,
+    };
+    t.update(table, &[change]).unwrap();
+}
+
+/// Groups by the string, without its case: the number of rows, and the sum of the numbers that are at least `min`.
+fn open_scan(
+    t: &mut EngineTransaction,
+    table: &TableHandle,
+    min: u64,
+    memory_max: usize,
+) -> GroupScan {
+    let expression = Expression::new(vec![Step::Column(0)]).unwrap();
+    let query = Query {
+        columns: 2,
+        condition: Some(Condition::Within {
+            column: 0,
+            min: (min ^ 1 << 63).cast_signed(),
+            max: i64::MAX,
+        }),
+        keys: vec![Key {
+            column: 1,
+            is_weighed: true,
+        }],
+        aggregates: vec![
+            Aggregate::CountRows,
+            Aggregate::Sum(expression),
+            Aggregate::Max(0),
+        ],
+    };
+    let scan = t.group_scan(table, IndexNumber::ROWS, &[FORM], &[1, 2], query, memory_max);
+    scan.unwrap()
+}
+
+type Groups = BTreeMap<String, (u64, u64, u64)>;
+
+fn groups(t: &mut EngineTransaction, scan: &mut GroupScan) -> Groups {
+    let mut caller = Caller {
+        converted: Vec::new(),
+        weighed: 0,
+    };
+    let mut groups = Groups::new();
+    while let Some(group) = scan.next(t, &mut caller).unwrap() {
+        let key = String::from_utf8(scan.key(group, 0).unwrap()).unwrap();
+        let sum = u64::try_from(scan.sum(group, 1).unwrap()).unwrap();
+        let max = scan.extreme(group, 2).unwrap().try_into().unwrap();
+        let found = (
+            scan.count(group, 0).unwrap(),
+            sum,
+            u64::from_le_bytes(max),
+        );
+        assert_eq!(scan.sum(group, 0), None);
+        let before = groups.insert(key.to_ascii_lowercase(), found);
+        assert!(before.is_none());
+    }
+    groups
+}
+
+fn expected(rows: &BTreeMap<u32, (u64, String)>, min: u64) -> Groups {
+    let mut groups = Groups::new();
+    for (number, text) in rows.values().filter(|(number, _)| *number >= min) {
+        let group = groups.entry(text.to_ascii_lowercase()).or_default();
+        *group = (group.0 + 1, group.1 + number, group.2.max(*number));
+    }
+    groups
+}
+
+#[test]
+fn each_transaction_aggregates_the_rows_that_it_sees() {
+    let (engine, table) = table();
+    let mut rows = BTreeMap::new();
+    commit(&engine, |t| {
+        for key in 0..4000u32 {
+            let (number, text) = (u64::from(key) << 40, format!("{}{}", ["a", "B", "b"][key as usize % 3], key % 50));
+            put(t, &table, key, &current(number, &text));
+            rows.insert(key, (number, text));
+        }
+    });
+    engine.settle().unwrap();
+    let mut old = begin(&engine);
+    let mut scan = open_scan(&mut old, &table, 1 << 45, 1 << 20);
+    let before = expected(&rows, 1 << 45);
+    assert_eq!(groups(&mut old, &mut scan), before);
+    commit(&engine, |t| {
+        for key in (0..4000).step_by(700) {
+            // A row of an earlier form.
+            let (number, text) = match key % 1400 {
+                0 => (1, "c".to_owned()),
+                _ => (u64::MAX - 1, format!("d{key}")),
+            };
+            let value = match number {
+                1 => [&[1], text.as_bytes()].concat(),
+                _ => current(number, &text),
+            };
+            update_row(t, &table, key, &value);
+            rows.insert(key, (number, text));
+        }
+    });
+    scan.rewind();
+    assert_eq!(groups(&mut old, &mut scan), before);
+    let mut new = begin(&engine);
+    for memory_max in [0, 1 << 20] {
+        for min in [0, 1 << 45, u64::MAX - 1, u64::MAX] {
+            let mut scan = open_scan(&mut new, &table, min, memory_max);
+            assert_eq!(groups(&mut new, &mut scan), expected(&rows, min));
+        }
+    }
+    // After the rows are in pages again.
+    drop(scan);
+    old.rollback();
+    engine.settle().unwrap();
+    let mut scan = open_scan(&mut new, &table, 0, 1 << 20);
+    assert_eq!(groups(&mut new, &mut scan), expected(&rows, 0));
+}
+
+#[test]
+fn malformed_rows_and_unsuitable_queries_are_errors() {
+    let (engine, table) = table();
+    commit(&engine, |t| put(t, &table, 1, &[9, 9]));
+    let mut t = begin(&engine);
+    let mut scan = open_scan(&mut t, &table, 0, 1 << 20);
+    let mut caller = Caller {
+        converted: Vec::new(),
+        weighed: 0,
+    };
+    let error = scan.next(&mut t, &mut caller).unwrap_err();
+    assert!(error.to_string().contains("malformed"), "{error}");
+    let mut open = |columns: &[usize], aggregate| {
+        let query = Query {
+            columns: columns.len(),
+            condition: None,
+            keys: vec![],
+            aggregates: vec![aggregate],
+        };
+        let scan = t.group_scan(&table, IndexNumber::ROWS, &[FORM], columns, query, 0);
+        scan.map(|_| ())
+    };
+    let sum = |steps| Aggregate::Sum(Expression::new(steps).unwrap());
+    assert!(open(&[1], sum(vec![Step::Column(0)])).is_ok());
+    let twice = vec![Step::Column(0), Step::Column(0), Step::Add];
+    for (columns, aggregate) in [
+        (&[1][..], sum(twice)),
+        (&[2], sum(vec![Step::Column(0)])),
+        (&[2], Aggregate::Max(0)),
+        (&[1], Aggregate::Max(1)),
+        (&[0], Aggregate::CountRows),
+        (&[3], Aggregate::CountRows),
+    ] {
+        let refused = open(columns, aggregate);
+        assert!(matches!(refused, Err(EngineError::InvalidArgument(_))));
+    }
+}

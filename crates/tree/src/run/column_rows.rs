@@ -1,0 +1,92 @@
+//! Reading the columns of a page for a calculation.
+
+use super::{IndexBlock, PageNumber, Run, record_of};
+use crate::cache::Cached;
+use crate::page::{ColumnChoice, ColumnPage, Opened};
+use crate::Page;
+use std::sync::Arc;
+use teak_base::{StorageResult, WriteId};
+use teak_block_file::{BlockAddress, ReadAhead};
+use teak_columns::Vector;
+use teak_disk::pay_for_io;
+
+/// The columns of the rows of a page, of which each is decoded when it is read.
+#[derive(Debug)]
+pub struct ColumnRows {
+    page: ColumnPage,
+    run: Arc<Run>,
+    address: BlockAddress,
+}
+
+/// A page that was read for a calculation.
+#[derive(Debug)]
+pub(super) enum ColumnRead {
+    Columns(ColumnRows),
+    /// Its rows must be read.
+    Page(Arc<Page>),
+}
+
+impl ColumnRows {
+    /// The number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.page.rows()
+    }
+
+    /// The id of the write of all rows.
+    pub(crate) fn write(&self) -> WriteId {
+        self.page.write()
+    }
+
+    /// The key of the first row.
+    pub(crate) fn first_key(&self) -> StorageResult<Vec<u8>> {
+        let key = self.page.first_key();
+        key.map_err(|_| self.run.corrupt(self.address, "the page is malformed"))
+    }
+
+    /// The values of a column, counted as in the choice of columns.
+    ///
+    /// # Errors
+    /// `Corrupt` if the page is malformed, or the choice has no such column.
+    pub fn vector(&mut self, number: usize) -> StorageResult<Vector> {
+        let vector = self.page.vector(number);
+        vector.map_err(|_| self.run.corrupt(self.address, "a column of the page is malformed"))
+    }
+}
+
+impl Run {
+    /// Reads a page of the run, which must exist, for a calculation. It is not put into the cache.
+    pub(super) fn read_columns(
+        self: &Arc<Self>,
+        block: &IndexBlock,
+        number: PageNumber,
+        choice: &ColumnChoice,
+        ahead: &mut ReadAhead,
+    ) -> StorageResult<ColumnRead> {
+        let record = record_of(block, number);
+        let address = record.address;
+        let projection = Some(choice.projection());
+        if let Some(Cached::Page(page)) = self.cache.peek(self.file.file_id(), address.offset)
+            && page.has_columns(projection)
+        {
+            return Ok(ColumnRead::Page(page));
+        }
+        let raw = self.read_raw_page(record, ahead);
+        pay_for_io();
+        let opened = ColumnPage::open(raw?, choice);
+        match opened.map_err(|_| self.corrupt(address, "the page is malformed"))? {
+            Opened::Columns(page) if page.rows() != record.entries as usize => {
+                Err(self.corrupt(address, "the page and its index block disagree"))
+            }
+            Opened::Columns(page) => Ok(ColumnRead::Columns(ColumnRows {
+                page,
+                run: Arc::clone(self),
+                address,
+            })),
+            Opened::Rows(raw) => {
+                let page = self.decode_page(block, number, raw, projection)?;
+                Ok(ColumnRead::Page(page))
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See pushed_columns.h. */
+
+#include "pushdown/pushed_columns.h"
+
+#include <algorithm>
+
+#include "format/column_kind.h"
+#include "format/field_types.h"
+
+namespace teak {
+
+namespace {
+
+constexpr uint32_t GROUPED_BYTES_MAX = 1024;  // the server sorts longer strings by their first bytes
+
+}  // namespace
+
+NumberKind number_kind(const Field *field) {
+  switch (field->real_type()) {
+    case MYSQL_TYPE_TINY:
+    case MYSQL_TYPE_SHORT:
+    case MYSQL_TYPE_INT24:
+    case MYSQL_TYPE_LONG:
+      return NumberKind::Integer;
+    case MYSQL_TYPE_LONGLONG:
+      return (field->flags & UNSIGNED_FLAG) != 0 ? NumberKind::UnsignedLong : NumberKind::Integer;
+    case MYSQL_TYPE_NEWDECIMAL:
+      return column_in_record(field, field->pack_length()).kind == TEAK_COLUMN_DECIMAL ? NumberKind::Decimal
+                                                                                       : NumberKind::None;
+    case MYSQL_TYPE_NEWDATE:
+    case MYSQL_TYPE_DATETIME2:
+      return NumberKind::Time;
+    default:
+      return NumberKind::None;
+  }
+}
+
+bool has_texts(const Field *field) { return is_char(field) || is_varchar(field); }
+
+bool can_be_grouped(const Field *field) {
+  if (number_kind(field) != NumberKind::None) return true;
+  // Types of plugins may look like strings.
+  if (field->type_handler()->type_collection() != &type_collection_std) return false;
+  switch (field->real_type()) {
+    case MYSQL_TYPE_YEAR:
+    case MYSQL_TYPE_TIME2:
+    case MYSQL_TYPE_ENUM:
+    case MYSQL_TYPE_SET:
+      return true;
+    default:
+      return has_texts(field) && field->field_length <= GROUPED_BYTES_MAX;
+  }
+}
+
+const Field *field_of(Item *item, const TABLE *table) {
+  Item *real = item->real_item();
+  if (real->type() != Item::FIELD_ITEM) return nullptr;
+  const Field *field = static_cast<Item_field *>(real)->field;
+  return field->table == table ? field : nullptr;
+}
+
+std::optional<uint32_t> PushedColumns::place_of(const Field *field) {
+  const size_t number = rows_.number_of(field->field_index);
+  if (number == 0 || field->type() == MYSQL_TYPE_FLOAT || field->type() == MYSQL_TYPE_DOUBLE) return std::nullopt;
+  auto found = std::find(numbers_.begin(), numbers_.end(), number);
+  const auto place = static_cast<uint32_t>(found - numbers_.begin());
+  if (found == numbers_.end()) numbers_.push_back(number);
+  return place;
+}
+
+std::optional<uint32_t> PushedColumns::place_of(Item *item, const Field **field) {
+  *field = field_of(item, table_);
+  if (*field == nullptr) return std::nullopt;
+  return place_of(*field);
+}
+
+}  // namespace teak

@@ -1,0 +1,65 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* PushedColumns: the columns of a table that a pushed query reads, and what their numbers mean for the engine (see
+   teak_aggregate_open() in teak_server.h). */
+
+#ifndef TEAK_PUSHDOWN_PUSHED_COLUMNS_H
+#define TEAK_PUSHDOWN_PUSHED_COLUMNS_H
+
+#include "base/server_version.h"
+
+#include <optional>
+#include <vector>
+
+#include "base/core.h"
+#include "format/row_codec.h"
+
+namespace teak {
+
+/* What the numbers of a column are. */
+enum class NumberKind : uint8_t {
+  None,          // the engine has no numbers, or they do not order as the server compares the values
+  Integer,       // the value
+  UnsignedLong,  // the value less 2^63
+  Decimal,       // the value without its decimal point
+  Time,          // DATE or DATETIME: bytes that order like the value
+};
+
+NumberKind number_kind(const Field *field);
+
+/* Whether rows with the same value of the column have the same number or, with weights, byte string: then rows can be
+   grouped by it. */
+bool can_be_grouped(const Field *field);
+
+/* Whether the column has byte strings. */
+bool has_texts(const Field *field);
+
+class PushedColumns {
+ public:
+  PushedColumns(const TABLE *table, const RowCodec &rows) : table_(table), rows_(rows) {}
+
+  /* The place of a column among those that the query reads; it is added if it is not there. Nothing if it is no stored
+     column of the table's rows, or has floats. */
+  std::optional<uint32_t> place_of(const Field *field);
+  /* As above, for an item that is a column. Sets the field. */
+  std::optional<uint32_t> place_of(Item *item, const Field **field);
+
+  /* For each place the number of the column, counted as the bits of teak_cursor_set_columns(). */
+  const std::vector<size_t> &numbers() const { return numbers_; }
+
+ private:
+  const TABLE *table_;
+  const RowCodec &rows_;
+  std::vector<size_t> numbers_;
+};
+
+/* The field of the table that an item is; nullptr: it is something else. */
+const Field *field_of(Item *item, const TABLE *table);
+
+}  // namespace teak
+
+#endif

@@ -1,0 +1,80 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+/* PushedQuery: a query with aggregates of one table as the engine computes it. */
+
+#ifndef TEAK_PUSHDOWN_PUSHED_QUERY_H
+#define TEAK_PUSHDOWN_PUSHED_QUERY_H
+
+#include "base/server_version.h"
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "base/core.h"
+#include "format/string_codec.h"
+#include "pushdown/pushed_columns.h"
+#include "pushdown/pushed_condition.h"
+#include "pushdown/pushed_expression.h"
+
+#include "group_by_handler.h"
+#include "item_sum.h"
+
+namespace teak {
+
+class PushedQuery {
+ public:
+  PushedQuery(TABLE *table, const RowCodec &rows) : table_(table), rows_(rows), columns_(table, rows) {}
+  PushedQuery(const PushedQuery &) = delete;
+  PushedQuery &operator=(const PushedQuery &) = delete;
+
+  /* A column of the result, in the order of the fields of the server's temporary table. */
+  struct Result {
+    enum class Kind : uint8_t { Key, Count, Sum, Average, Extreme };
+    Kind kind;
+    uint32_t number;   // of the key or the aggregate
+    Field *field;      // of the table: Key, Extreme
+    uint scale;        // Sum, Average
+    uint added_scale;  // Average: digits that the division adds
+  };
+  /* A column by which rows are grouped. */
+  struct Key {
+    Field *field;
+    uint32_t place;
+    std::shared_ptr<const StringCodec> weights;  // nullptr: not weighed
+  };
+
+  /* False: the server must compute the query. `has_all_items`: the temporary table has a field for each item. */
+  bool set(const Query &query, bool has_all_items);
+
+  TABLE *table() const { return table_; }
+  const std::vector<Result> &results() const { return results_; }
+  const std::vector<Key> &keys() const { return keys_; }
+
+  teak_status open(teak_transaction *transaction, teak_table *table, size_t memory_max,
+                   const teak_aggregate_calls *calls, teak_aggregate **aggregate) const;
+
+ private:
+  bool add_key(Item *item);
+  bool add_result(Item *item);
+  bool add_aggregate(Item_sum *item);
+  bool add_count(Item_sum *item, teak_aggregate_item *aggregate);
+  bool add_sum(Item_sum *item, teak_aggregate_item *aggregate, Result *result);
+  bool add_extreme(Item_sum *item, teak_aggregate_item *aggregate, Result *result);
+
+  TABLE *table_;
+  const RowCodec &rows_;
+  PushedColumns columns_;
+  PushedCondition condition_{&columns_};
+  std::vector<Key> keys_;
+  std::vector<teak_aggregate_item> aggregates_;
+  std::deque<PushedExpression> expressions_;  // aggregates point to them
+  std::vector<Result> results_;
+};
+
+}  // namespace teak
+
+#endif

@@ -8,7 +8,22 @@
 
 #include "handler/ha_teak.h"
 
+#include "sql_select.h"
+
 namespace teak {
+
+namespace {
+
+/* Whether the statement may need the number itself, for COUNT(*) of all rows. The optimiser also calls records() to compare the
+   costs of keys; then the transaction must not take its snapshot, because it may not read the table at all. */
+bool may_count_all(const TABLE *table) {
+  const TABLE_LIST *reference = table->pos_in_table_list;
+  if (reference == nullptr || reference->select_lex == nullptr) return true;
+  const JOIN *join = reference->select_lex->join;
+  return join == nullptr || join->implicit_grouping;
+}
+
+}  // namespace
 
 /* The number of rows, for COUNT(*); HA_POS_ERROR: it must be counted. ANALYZE and statements that show progress need only
    an estimate. EXPLAIN needs no number, and must not take the transaction's snapshot. */
@@ -24,6 +39,7 @@ ha_rows ha_teak::records() {
     default:
       break;
   }
+  if (!may_count_all(table)) return stats.records;
   // A locking read must lock the rows.
   locks_.settle();
   if (locks_.locking()) return HA_POS_ERROR;

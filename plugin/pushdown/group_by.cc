@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <new>
 
+#include "filesort.h"
 #include "sql_select.h"
 
 #include "base/engine.h"
@@ -83,7 +84,10 @@ bool GroupBy::convert(void *context, teak_slice key, teak_slice value, teak_slic
 bool GroupBy::sort_results() {
   if (join_.order == nullptr) return true;
   JOIN_TAB *results = join_.join_tab + join_.exec_join_tab_cnt();
-  return results->filesort != nullptr || !join_.add_sorting_to_table(results, join_.order);
+  if (results->filesort != nullptr) return true;
+  if (join_.add_sorting_to_table(results, join_.order)) return false;
+  results->filesort->tracker = new (thd->mem_root) Filesort_tracker(thd->lex->analyze_stmt);
+  return results->filesort->tracker != nullptr;
 }
 
 int GroupBy::init_scan() {
@@ -105,7 +109,7 @@ int GroupBy::next_row() try {
   if (status != TEAK_OK) return open_.failure(status);
   Field **to = table->field;
   for (const PushedQuery::Result &result : query_->results()) {
-    if (*to == nullptr) return open_.corrupt("the temporary table lacks a column");
+    if (*to == nullptr) return open_.with_text(HA_ERR_INTERNAL_ERROR, "the temporary table lacks a column");
     const teak_status set = set_result(result, *to++);
     if (set != TEAK_OK) return open_.failure(set);
   }
@@ -115,6 +119,8 @@ int GroupBy::next_row() try {
 }
 
 int GroupBy::end_scan() {
+  // The server has counted the results that it has stored. They are counted again, against LIMIT, when it returns them.
+  if (join_.order != nullptr) join_.send_records = 0;
   teak_aggregate_close(aggregate_);
   aggregate_ = nullptr;
   return 0;
@@ -171,8 +177,7 @@ bool GroupBy::store_sum(const PushedQuery::Result &result, uint64_t rows, teak_s
     text.insert(text.size() - result.scale, 1, '.');
   }
   my_decimal sum, count, average;
-  const char *end = text.data() + text.size();
-  if (str2my_decimal(E_DEC_FATAL_ERROR, text.data(), &sum, &end) != E_DEC_OK) return false;
+  if (str2my_decimal(E_DEC_FATAL_ERROR, text.data(), text.size(), &my_charset_latin1, &sum) != E_DEC_OK) return false;
   to->set_notnull();
   if (result.kind == PushedQuery::Result::Kind::Sum) {
     to->store_decimal(&sum);
@@ -204,6 +209,8 @@ group_by_handler *create_group_by(THD *thd, Query *query) try {
   if (table->file->ht != engine_handlerton || table->s->table_type == TABLE_TYPE_SEQUENCE) return nullptr;
   JOIN *join = from->select_lex != nullptr ? from->select_lex->join : nullptr;
   if (join == nullptr || !scans_whole_table(join) || join->select_lex->limit_params.with_ties) return nullptr;
+  // The server counts the stored results wrongly.
+  if ((join->select_options & OPTION_FOUND_ROWS) != 0) return nullptr;
   OpenTable *open = static_cast<ha_teak *>(table->file)->open_to_compute();
   if (open == nullptr) return nullptr;
   auto pushed = std::make_unique<PushedQuery>(table, open->share()->rows());

@@ -41,12 +41,10 @@ NumberKind number_kind(const Field *field) {
   }
 }
 
-bool has_texts(const Field *field) { return is_char(field) || is_varchar(field); }
+bool has_texts(const Field *field) { return is_char(field) || field->real_type() == MYSQL_TYPE_VARCHAR; }
 
 bool can_be_grouped(const Field *field) {
   if (number_kind(field) != NumberKind::None) return true;
-  // Types of plugins may look like strings.
-  if (field->type_handler()->type_collection() != &type_collection_std) return false;
   switch (field->real_type()) {
     case MYSQL_TYPE_YEAR:
     case MYSQL_TYPE_TIME2:

@@ -112,6 +112,7 @@ PushedCondition::Constant PushedCondition::bound_of(const Field *field, Item *it
   if (!is_constant(item)) return Constant::Unsuitable;
   const NumberKind kind = number_kind(field);
   if (kind == NumberKind::None) return Constant::Unsuitable;
+  if (item->is_null()) return Constant::Null;
   if (kind == NumberKind::Time) return time_bound(const_cast<Field *>(field), item, bound);
   const uint scale = kind == NumberKind::Decimal ? field->decimals() : 0;
   if (item->cmp_type() == INT_RESULT) {
@@ -175,7 +176,7 @@ bool PushedCondition::add_comparison(Item_func *function) {
   if (!find(arguments[0], &column)) {
     if (!find(arguments[1], &column)) return false;
     constant = arguments[0];
-    type = static_cast<Item_bool_func2 *>(function)->rev_functype();
+    type = static_cast<Item_bool_func2_with_rev *>(function)->rev_functype();
   }
   Bound bound;
   switch (bound_of(column.field, constant, &bound)) {

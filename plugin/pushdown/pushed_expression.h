@@ -46,7 +46,7 @@ class PushedExpression {
   bool combine(char what, size_t second_start, const Operand &first, Operand second, Operand *operand);
   void scale_up(uint digits, size_t place);
   void add_step(teak_step_kind kind, uint32_t column = 0, int64_t number = 0) {
-    steps_.push_back({static_cast<uint32_t>(kind), column, number});
+    steps_.push_back({kind, column, number});
   }
 
   PushedColumns *columns_;

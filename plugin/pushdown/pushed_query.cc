@@ -19,6 +19,11 @@ bool PushedQuery::set(const Query &query, bool has_all_items) {
   while (Item *item = each++) {
     // The server computes these from the results. See Create_tmp_table::add_fields() in the server.
     if (item->with_sum_func() && item->type() != Item::SUM_FUNC_ITEM && !has_all_items) continue;
+    if (item->const_item() && !has_all_items) {
+      // Hidden ones, which precede the others, are stored.
+      if (results_.size() < static_cast<size_t>(query.n_aux)) return false;
+      continue;
+    }
     if (!add_result(item)) return false;
   }
   // Without any aggregate, the query may be one for distinct rows.
@@ -87,10 +92,11 @@ bool PushedQuery::add_count(Item_sum *item, teak_aggregate_item *aggregate) {
   Item *argument = item->get_arg(0);
   aggregate->kind = TEAK_AGGREGATE_COUNT_ROWS;
   if (argument->const_item()) return !argument->is_expensive() && !argument->is_null();
-  const Field *field;
-  const std::optional<uint32_t> place = columns_.place_of(argument, &field);
-  if (!place) return false;
+  const Field *field = field_of(argument, table_);
+  if (field == nullptr) return false;
   if (!field->real_maybe_null()) return true;
+  const std::optional<uint32_t> place = columns_.place_of(field);
+  if (!place) return false;
   aggregate->kind = TEAK_AGGREGATE_COUNT;
   aggregate->column = *place;
   return true;

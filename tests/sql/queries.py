@@ -187,6 +187,32 @@ def aggregate(draw, table, tables):
                      f"{where(draw, table)} GROUP BY {groups}{having}", warnings=False)
 
 
+def calculated(draw, columns, depth=0):
+    """An exact expression of some columns."""
+    kind = draw.random()
+    if depth == 2 or kind < 0.4:
+        return draw.choice(columns).name
+    if kind < 0.5:
+        return draw.choice(["1", "2", "0.5", "1.25", "100"])
+    if kind < 0.6:
+        return f"-{draw.choice(columns).name}"
+    return f"({calculated(draw, columns, depth + 1)} {draw.choice('+-*')} {calculated(draw, columns, depth + 1)})"
+
+
+def summed(draw, table, tables):
+    """Sums and averages of expressions, which an engine may compute itself."""
+    numbers = [column for column in table.columns if column.family in ("int", "decimal")]
+    if not numbers:
+        return aggregate(draw, table, tables)
+    grouping = [column for column in table.columns if column.exact and merges_right(table, column)]
+    groups = ", ".join(column.name for column in draw.sample(grouping, min(len(grouping), draw.choice([0, 1, 1, 2]))))
+    listing = [f"{draw.choice(['SUM', 'SUM', 'AVG'])}({calculated(draw, numbers)})" for _ in range(draw.randint(1, 2))]
+    listing += draw.sample(["COUNT(*) AS n", f"COUNT({draw.choice(numbers).name})", f"SUM({draw.choice(numbers).name}) / COUNT(*)"], 1)
+    order = " ORDER BY n, " + groups if groups and "COUNT(*) AS n" in listing and draw.random() < 0.3 else ""
+    return Statement(f"SELECT {', '.join([groups] * bool(groups) + listing)} FROM {table.name}{hint(draw, table)}{where(draw, table)}"
+                     + (f" GROUP BY {groups}{order}" if groups else ""), warnings=False, ordered=bool(order))
+
+
 def pair(draw, left, right):
     """Two columns that can be compared without a conversion that would warn, or None."""
     pairs = [(a, b) for a in left.columns for b in right.columns
@@ -257,5 +283,5 @@ def history(draw, table, tables):
 
 
 def query(draw, table, tables):
-    maker = draw.choices([plain, aggregate, joined, windowed, union, history], [10, 5, 4, 1, 1, 2 if table.versioned else 0])[0]
+    maker = draw.choices([plain, aggregate, summed, joined, windowed, union, history], [10, 5, 3, 4, 1, 1, 2 if table.versioned else 0])[0]
     return maker(draw, table, tables)

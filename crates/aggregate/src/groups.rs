@@ -161,7 +161,10 @@ impl Groups {
     ) -> Option<u32> {
         let hash = self.hasher.hash_one(bytes);
         let texts = &self.cache.texts;
-        let found = self.cache.found.find(hash, |(number, _)| texts.get(*number) == bytes);
+        let found = self
+            .cache
+            .found
+            .find(hash, |(number, _)| texts.get(*number) == bytes);
         if let Some((_, group)) = found {
             return *group;
         }
@@ -174,9 +177,11 @@ impl Groups {
         let number = u32::try_from(self.cache.texts.ends.len()).ok()?;
         self.cache.texts.push(bytes);
         let (texts, hasher) = (&self.cache.texts, &self.hasher);
-        self.cache.found.insert_unique(hash, (number, group), |(number, _)| {
-            hasher.hash_one(texts.get(*number))
-        });
+        self.cache
+            .found
+            .insert_unique(hash, (number, group), |(number, _)| {
+                hasher.hash_one(texts.get(*number))
+            });
         group
     }
 
@@ -218,7 +223,10 @@ impl Groups {
         let (_, end, _) = sorted.select_nth_unstable(middle);
         let end = *end;
         let numbered = (0u32..).zip(&self.hashes);
-        let kept: Vec<u32> = numbered.filter(|(_, hash)| **hash < end).map(|(number, _)| number).collect();
+        let kept: Vec<u32> = numbered
+            .filter(|(_, hash)| **hash < end)
+            .map(|(number, _)| number)
+            .collect();
         if kept.is_empty() {
             return None;
         }
@@ -227,12 +235,16 @@ impl Groups {
         if !self.first_rows.ends.is_empty() {
             self.first_rows.retain(&kept);
         }
-        self.hashes = kept.iter().map(|number| self.hashes[*number as usize]).collect();
+        self.hashes = kept
+            .iter()
+            .map(|number| self.hashes[*number as usize])
+            .collect();
         self.cache.clear();
         self.numbers = HashTable::new();
         for (number, hash) in (0u32..).zip(&self.hashes) {
             let hashes = &self.hashes;
-            self.numbers.insert_unique(*hash, number, |number| hashes[*number as usize]);
+            self.numbers
+                .insert_unique(*hash, number, |number| hashes[*number as usize]);
         }
         Some(kept)
     }

@@ -100,7 +100,9 @@ impl Totals {
     /// Retains the groups with these numbers, which ascend, and renumbers them.
     pub(crate) fn retain(&mut self, kept: &[u32]) {
         fn pick<T: Copy>(kept: &[u32], values: &mut Vec<T>) {
-            let picked = kept.iter().filter_map(|number| values.get(*number as usize));
+            let picked = kept
+                .iter()
+                .filter_map(|number| values.get(*number as usize));
             *values = picked.copied().collect();
         }
         pick(kept, &mut self.counts);
@@ -137,11 +139,20 @@ impl Totals {
         }
         if is_null.contains(&true) {
             let pick = |numbers: &[u32]| -> Vec<u32> {
-                let present = numbers.iter().zip(&is_null).filter(|(_, is_null)| !**is_null);
+                let present = numbers
+                    .iter()
+                    .zip(&is_null)
+                    .filter(|(_, is_null)| !**is_null);
                 present.map(|(number, _)| *number).collect()
             };
             let (rows, groups) = (pick(selected.rows), pick(selected.groups));
-            return self.add_present(batch, &Selected { rows: &rows, groups: &groups });
+            return self.add_present(
+                batch,
+                &Selected {
+                    rows: &rows,
+                    groups: &groups,
+                },
+            );
         }
         self.add_present(batch, selected)
     }

@@ -52,7 +52,10 @@ impl Column {
     /// Whether the number of a value is the integer less 2^63.
     #[must_use]
     pub fn is_unsigned_long(self) -> bool {
-        self.has_numbers() && self.kind() != Kind::Decimal && self.bias() == SIGN && self.flip() == 0
+        self.has_numbers()
+            && self.kind() != Kind::Decimal
+            && self.bias() == SIGN
+            && self.flip() == 0
     }
 
     /// The number of a value from its integer.
@@ -156,10 +159,9 @@ mod tests {
     }
 
     fn columns() -> impl Strategy<Value = Column> {
-        let integers = (1u8..4, 1u32..=8)
-            .prop_filter_map("no column", |(kind, width)| {
-                Column::new(Kind::from_number(kind)?, width)
-            });
+        let integers = (1u8..4, 1u32..=8).prop_filter_map("no column", |(kind, width)| {
+            Column::new(Kind::from_number(kind)?, width)
+        });
         prop_oneof![
             integers,
             Just(Column::of_decimals(Decimal::new(12, 2).unwrap()))

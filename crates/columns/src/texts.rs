@@ -77,7 +77,9 @@ impl Texts {
     /// # Panics
     /// When all strings together have more than 4 GiB.
     pub fn push(&mut self, text: &[u8]) {
-        let place = u32::try_from(self.bytes.len()).ok().zip(u32::try_from(text.len()).ok());
+        let place = u32::try_from(self.bytes.len())
+            .ok()
+            .zip(u32::try_from(text.len()).ok());
         assert!(place.is_some(), "at most 4 GiB");
         self.places.extend(place);
         self.bytes.extend_from_slice(text);

@@ -6,9 +6,7 @@ use crate::index_number::IndexNumber;
 use crate::table_handle::TableHandle;
 use crate::transaction::EngineTransaction;
 use num_bigint::BigInt;
-use teak_aggregate::{
-    Aggregate, Aggregator, Columns, Expression, KeyValue, Query, Total, Weigher,
-};
+use teak_aggregate::{Aggregate, Aggregator, Columns, Expression, KeyValue, Query, Total, Weigher};
 use teak_base::StorageError;
 use teak_columns::Vector;
 use teak_tree::{Column, ColumnChoice, ColumnRows};
@@ -159,36 +157,27 @@ impl GroupScan {
             vectors: self.choice.vectors(),
         };
         while let Some(batch) = self.scan.next(transaction)? {
-            let choice = &mut self.choice;
-            let are_added = match batch {
+            let is_well_formed = match batch {
                 ColumnBatch::Columns(columns) => {
-                    self.aggregator.add(&mut Page(columns), as_weigher(caller))?;
+                    // Rows are added in the order of their keys.
+                    gathered.flush(&self.choice, &mut self.aggregator, caller)?;
+                    self.aggregator
+                        .add(&mut Page(columns), as_weigher(caller))?;
                     true
                 }
                 ColumnBatch::Rows(rows) => {
-                    let mut rows = rows.iter();
+                    let (choice, mut rows) = (&mut self.choice, rows.iter());
                     rows.all(|row| gathered.add(choice, &row, caller).is_some())
                 }
             };
-            if !are_added {
+            if !is_well_formed {
                 return Err(self.scan.malformed_row());
             }
             if gathered.rows >= ROWS_MAX {
-                self.add_gathered(&mut gathered, caller)?;
+                gathered.flush(&self.choice, &mut self.aggregator, caller)?;
             }
         }
-        self.add_gathered(&mut gathered, caller)
-    }
-
-    fn add_gathered(
-        &mut self,
-        gathered: &mut Gathered,
-        caller: &mut dyn GroupScanCaller,
-    ) -> EngineResult<()> {
-        self.aggregator.add(gathered, as_weigher(caller))?;
-        gathered.rows = 0;
-        gathered.vectors = self.choice.vectors();
-        Ok(())
+        gathered.flush(&self.choice, &mut self.aggregator, caller)
     }
 
     /// A part of the key of a group, as a value of its column: in the first row of the group that was found. `None` for
@@ -273,6 +262,21 @@ impl GroupScan {
 }
 
 impl Gathered {
+    /// Passes the rows on.
+    fn flush(
+        &mut self,
+        choice: &ColumnChoice,
+        aggregator: &mut Aggregator,
+        caller: &mut dyn GroupScanCaller,
+    ) -> EngineResult<()> {
+        if self.rows > 0 {
+            aggregator.add(self, as_weigher(caller))?;
+            self.rows = 0;
+            self.vectors = choice.vectors();
+        }
+        Ok(())
+    }
+
     /// `None` if the row is malformed.
     fn add(
         &mut self,

@@ -85,6 +85,7 @@ pub use definition::{INDEXES_MAX, IndexDefinition, METADATA_BYTES_MAX, TableDefi
 pub use engine::Engine;
 pub use error::{EngineError, EngineResult};
 pub use file_system::{FileIo, file_system};
+pub use group_scan::{GroupScan, GroupScanCaller};
 pub use index_list::IndexReport;
 pub use index_number::IndexNumber;
 pub use inspect::IndexStatistics;
@@ -96,6 +97,7 @@ pub use prepared::XID_BYTES_MAX;
 pub use salvage::SalvageReport;
 pub use statistics::EngineStatistics;
 pub use table_handle::TableHandle;
+pub use teak_aggregate as aggregate;
 pub use teak_base::latency::{LATENCY_BUCKETS, Latencies};
 pub use teak_base::limits::KEY_BYTES_MAX;
 pub use teak_base::{Codec, CommitSequence, FileId, Lsn, StorageError};
@@ -105,10 +107,8 @@ pub use teak_transactions::{
     WaitListener, report,
 };
 pub use teak_tree::{
-    Column, ColumnChoice, ColumnKind, ColumnRows, Decimal, FilterKeys, KeySuffix, LostPart, OptionalColumn, PageColumns,
-    PageCounts, SalvagedEntry, TreeOptions, ValueTail,
+    Column, ColumnChoice, ColumnKind, ColumnRows, Decimal, FilterKeys, KeySuffix, LostPart,
+    OptionalColumn, PageColumns, PageCounts, SalvagedEntry, TreeOptions, ValueTail,
 };
-pub use group_scan::{GroupScan, GroupScanCaller};
-pub use teak_aggregate as aggregate;
 pub use transaction::{Duplicate, EngineTransaction, Isolation};
 pub use write::{RowChange, RowEntry};

@@ -47,7 +47,7 @@ fn current(number: u64, text: &str) -> Vec<u8> {
 }
 
 fn table() -> (Engine, TableHandle) {
-    let disk = Arc::new(FaultDisk::new());
+    let disk = Arc::new(FaultDisk::new(1));
     let engine = open(&disk);
     let mut definition = definition("./db/t");
     definition.indexes.truncate(1);
@@ -127,7 +127,14 @@ fn open_scan(
             Aggregate::Max(0),
         ],
     };
-    let scan = t.group_scan(table, IndexNumber::ROWS, &[FORM], &[1, 2], query, memory_max);
+    let scan = t.group_scan(
+        table,
+        IndexNumber::ROWS,
+        &[FORM],
+        &[1, 2],
+        query,
+        memory_max,
+    );
     scan.unwrap()
 }
 
@@ -143,11 +150,7 @@ fn groups(t: &mut EngineTransaction, scan: &mut GroupScan) -> Groups {
         let key = String::from_utf8(scan.key(group, 0).unwrap()).unwrap();
         let sum = u64::try_from(scan.sum(group, 1).unwrap()).unwrap();
         let max = scan.extreme(group, 2).unwrap().try_into().unwrap();
-        let found = (
-            scan.count(group, 0).unwrap(),
-            sum,
-            u64::from_le_bytes(max),
-        );
+        let found = (scan.count(group, 0).unwrap(), sum, u64::from_le_bytes(max));
         assert_eq!(scan.sum(group, 0), None);
         let before = groups.insert(key.to_ascii_lowercase(), found);
         assert!(before.is_none());
@@ -170,7 +173,10 @@ fn each_transaction_aggregates_the_rows_that_it_sees() {
     let mut rows = BTreeMap::new();
     commit(&engine, |t| {
         for key in 0..4000u32 {
-            let (number, text) = (u64::from(key) << 40, format!("{}{}", ["a", "B", "b"][key as usize % 3], key % 50));
+            let (number, text) = (
+                u64::from(key) << 40,
+                format!("{}{}", ["a", "B", "b"][key as usize % 3], key % 50),
+            );
             put(t, &table, key, &current(number, &text));
             rows.insert(key, (number, text));
         }

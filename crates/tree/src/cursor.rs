@@ -46,10 +46,7 @@ enum CursorPosition {
     /// On the current version of a source.
     Source(usize),
     /// After a page of a source whose columns were returned, and whose rows have this write. `key` is its last key.
-    PassedPage {
-        source: usize,
-        write: WriteId,
-    },
+    PassedPage { source: usize, write: WriteId },
 }
 
 /// A cursor over the keys that a reader sees.

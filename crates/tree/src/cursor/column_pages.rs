@@ -56,7 +56,10 @@ impl<V: Visibility> TreeCursor<V> {
         write: Option<WriteId>,
         choice: &ColumnChoice,
     ) -> StorageResult<Option<ColumnRows>> {
-        let on_row = self.sources.get(source).and_then(|source| source.page_of_one_id());
+        let on_row = self
+            .sources
+            .get(source)
+            .and_then(|source| source.page_of_one_id());
         let write_before = write.or(on_row);
         let Some((run, _)) = self.run_at(source) else {
             return Ok(None);

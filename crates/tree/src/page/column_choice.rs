@@ -93,14 +93,20 @@ impl ColumnChoice {
             *end += width;
             Some(*end - width)
         });
-        let optional = chosen.iter().enumerate().filter_map(|(n, of)| match of.place {
-            ColumnPlace::Optional(number) => Some((n, number)),
-            _ => None,
-        });
-        let variable = chosen.iter().enumerate().filter_map(|(n, of)| match of.place {
-            ColumnPlace::Variable(number) => Some((n, number)),
-            _ => None,
-        });
+        let optional = chosen
+            .iter()
+            .enumerate()
+            .filter_map(|(n, of)| match of.place {
+                ColumnPlace::Optional(number) => Some((n, number)),
+                _ => None,
+            });
+        let variable = chosen
+            .iter()
+            .enumerate()
+            .filter_map(|(n, of)| match of.place {
+                ColumnPlace::Variable(number) => Some((n, number)),
+                _ => None,
+            });
         Some(Self {
             offsets: offsets.collect(),
             optional: places_of(optional),

@@ -73,7 +73,9 @@ impl<'a> Streams<'a> {
     fn rest_bytes(&self) -> Result<usize, Malformed> {
         let header = &self.header;
         let front_bytes = header.value_front.checked_mul(header.entries);
-        let rest_bytes = header.value_bytes.checked_sub(front_bytes.ok_or(Malformed)?);
+        let rest_bytes = header
+            .value_bytes
+            .checked_sub(front_bytes.ok_or(Malformed)?);
         rest_bytes.ok_or(Malformed)
     }
 }
@@ -254,7 +256,9 @@ impl Finder<'_> {
                 return Ok(());
             }
             let firsts = self.page.firsts();
-            let count = firsts.filter(|first| !is_absent(first, of.null_bit)).count();
+            let count = firsts
+                .filter(|first| !is_absent(first, of.null_bit))
+                .count();
             Codec::skip(of.column, count, take)?;
         }
         for (number, null_bit) in tail.variable.iter().enumerate() {

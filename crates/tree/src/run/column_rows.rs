@@ -1,9 +1,9 @@
 //! Reading the columns of a page for a calculation.
 
 use super::{IndexBlock, PageNumber, Run, record_of};
+use crate::Page;
 use crate::cache::Cached;
 use crate::page::{ColumnChoice, ColumnPage, Opened};
-use crate::Page;
 use std::sync::Arc;
 use teak_base::{StorageResult, WriteId};
 use teak_block_file::{BlockAddress, ReadAhead};
@@ -50,7 +50,10 @@ impl ColumnRows {
     /// `Corrupt` if the page is malformed, or the choice has no such column.
     pub fn vector(&mut self, number: usize) -> StorageResult<Vector> {
         let vector = self.page.vector(number);
-        vector.map_err(|_| self.run.corrupt(self.address, "a column of the page is malformed"))
+        vector.map_err(|_| {
+            self.run
+                .corrupt(self.address, "a column of the page is malformed")
+        })
     }
 }
 

@@ -138,7 +138,9 @@ impl RunCursor {
     pub(crate) fn following_page(&mut self) -> StorageResult<Option<FollowingPage>> {
         let last = match (self.passed, &self.page) {
             (Some(passed), _) if self.valid => passed,
-            (None, Some((number, page))) if self.valid && self.entry + 1 == page.entries() => *number,
+            (None, Some((number, page))) if self.valid && self.entry + 1 == page.entries() => {
+                *number
+            }
             _ => return Ok(None),
         };
         let Some(number) = self.number_after(last)? else {
@@ -155,7 +157,10 @@ impl RunCursor {
         choice: &ColumnChoice,
     ) -> StorageResult<Option<ColumnRows>> {
         let FollowingPage { number, block } = following;
-        match self.run.read_columns(block, *number, choice, &mut self.ahead)? {
+        match self
+            .run
+            .read_columns(block, *number, choice, &mut self.ahead)?
+        {
             ColumnRead::Columns(rows) => Ok(Some(rows)),
             ColumnRead::Page(page) => {
                 self.following = Some((*number, page));

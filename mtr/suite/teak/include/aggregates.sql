@@ -10,13 +10,13 @@ CREATE TABLE t (
 );
 INSERT INTO t (id, tiny, small, plain, large, larger, price, share, whole, huge, day, moment, fine, stamp, clock, made, code,
                     name, note, text, kind, flags, bits, ratio, single)
-  SELECT seq, IF(seq % 7 = 0, NULL, seq % 5), seq % 300 - 150, IF(seq % 11 = 0, NULL, seq * 37 % 1000 - 500),
-         IF(seq % 13 = 0, NULL, CAST(seq * 1000003 % 997 - 500 AS SIGNED) * 9000000000000000), seq * 900000000000000,
-         (seq * 7919 % 100000) / 100, IF(seq % 17 = 0, NULL, (seq % 1000) / 1000), seq * 10000000000000 - 5000000000000000,
+  SELECT seq, IF(seq % 7 = 0, NULL, seq % 5), CAST(seq % 300 AS SIGNED) - 150, IF(seq % 11 = 0, NULL, CAST(seq * 37 % 1000 AS SIGNED) - 500),
+         IF(seq % 13 = 0, NULL, (CAST(seq * 1000003 % 997 AS SIGNED) - 500) * 9000000000000000), seq * 900000000000000,
+         (seq * 7919 % 100000) / 100, IF(seq % 17 = 0, NULL, (seq % 1000) / 1000), CAST(seq * 10000000000000 AS SIGNED) - 5000000000000000,
          seq / 7, DATE '1992-01-01' + INTERVAL seq DAY, IF(seq % 19 = 0, NULL, TIMESTAMP '2000-01-01 00:00:00' + INTERVAL seq HOUR),
          TIMESTAMP '2000-01-01 00:00:00' + INTERVAL seq MICROSECOND, FROM_UNIXTIME(seq * 1000), SEC_TO_TIME(seq * 10 % 1000),
          2000 + seq % 4, SUBSTR('aAbB', seq % 4 + 1, 1), IF(seq % 23 = 0, NULL, CONCAT(SUBSTR('äaÄb', seq % 4 + 1, 1), REPEAT(' ', seq % 3))),
-         CHAR(seq % 6), REPEAT('t', seq % 3), seq % 4, seq % 8, seq % 32, seq / 3, seq / 3
+         CHAR(seq % 6), REPEAT('t', seq % 3), ELT(seq % 4, 'red', 'green', 'blue'), seq % 8, seq % 32, seq / 3, seq / 3
   FROM seq_1_to_20000;
 
 DELIMITER //

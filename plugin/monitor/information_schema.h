@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* INFORMATION_SCHEMA.TEAK_TRX, TEAK_LOCKS and TEAK_LOCK_WAITS: separate plugins in the same library. */
+/* The tables TEAK_* of INFORMATION_SCHEMA: separate plugins in the same library. */
 
 #ifndef TEAK_MONITOR_INFORMATION_SCHEMA_H
 #define TEAK_MONITOR_INFORMATION_SCHEMA_H

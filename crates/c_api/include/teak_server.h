@@ -526,6 +526,14 @@ typedef struct teak_index_info {
   uint64_t blocks_read;
   // Bytes of these blocks in the file.
   uint64_t bytes_read;
+  // Bytes of the filters in memory, which are a part of cached_bytes.
+  uint64_t filter_bytes_in_memory;
+  // Number of entries of the index blocks with these filters.
+  uint64_t filter_entries_in_memory;
+  // Number of look-ups in filters since the file was opened.
+  uint64_t filter_checks;
+  // Number of those that excluded the key.
+  uint64_t filter_negatives;
   // Bytes before compression that flushes of memtables have written since the file was opened.
   uint64_t raw_bytes_flushed;
   // Bytes before compression that all flushes and merges have written since the file was opened.

@@ -10,6 +10,7 @@ mod cursor;
 mod empty_file;
 mod estimate;
 mod filter;
+mod filter_counts;
 mod filter_keys;
 mod flush;
 mod hidden_deletes;
@@ -57,6 +58,7 @@ pub use checkpoint::{TreeCheckpoint, TreeCheckpointTurn};
 pub use cursor::{PageRows, TreeCursor};
 pub use empty_file::is_empty_index_file;
 pub use filter::LookupKey;
+pub use filter_counts::{FilterChecks, FilterStatistics};
 pub use filter_keys::{FilterKeys, KeySuffix};
 pub use flush::{
     BulkLoad, FlushJob, FlushReport, JobKind, JobThreads, LoadedEntries, OneThread, PausedLoad,

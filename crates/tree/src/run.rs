@@ -278,7 +278,7 @@ impl Run {
     /// Checks the filter of an index block for a hash, and counts the check.
     fn filter_passes(&self, block: &IndexBlock, hash: u64) -> bool {
         let passes = block.may_contain(hash);
-        self.cache.count_filter(!passes);
+        self.blocks.count_filter(!passes);
         passes
     }
 
@@ -379,7 +379,7 @@ impl Run {
         {
             return Err(self.corrupt(address, "the index block and its run disagree"));
         }
-        block.charge(self.charge_block(block.memory_bytes()));
+        block.charge(&self.blocks);
         Ok(Arc::new(block))
     }
 

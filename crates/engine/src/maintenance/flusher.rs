@@ -250,7 +250,7 @@ impl FlushContext<'_> {
         self.budget.fit_memtables(&used);
         self.budget.lend_to_page_cache(&used, Instant::now());
         let capacity = self.budget.page_cache_bytes_with(&used);
-        let current = self.cache.statistics().capacity_bytes;
+        let current = self.cache.capacity_bytes();
         if capacity.abs_diff(current) > self.budget.total() / 128 {
             self.cache.set_capacity(capacity);
         }

@@ -20,6 +20,10 @@ int init_trx_table(void *schema_table);
 int init_locks_table(void *schema_table);
 int init_lock_waits_table(void *schema_table);
 int init_indexes_table(void *schema_table);
+int init_columns_table(void *schema_table);
+int init_background_jobs_table(void *schema_table);
+int init_log_table(void *schema_table);
+int init_block_map_table(void *schema_table);
 int deinit_table(void *);
 
 }  // namespace teak

@@ -1,10 +1,15 @@
 //! Calls for the MariaDB server. Other programs rarely need them.
 
 pub mod alteration;
+pub mod block_map;
+pub mod columns;
 pub mod cursor;
 pub mod indexes;
+pub mod jobs;
 pub mod locks;
+pub mod log;
 pub mod prepared;
 pub mod salvage;
 pub mod table;
 pub mod transaction;
+pub mod visitor;

@@ -40,7 +40,9 @@
 //! ```
 
 mod alter;
+mod block_map;
 mod catalogue;
+mod column_list;
 mod core;
 mod counter_locks;
 mod cursor;
@@ -51,9 +53,11 @@ mod file_system;
 mod index_list;
 mod index_number;
 mod inspect;
+mod job_list;
 mod load;
 mod lock_absent;
 mod locks;
+mod log_report;
 mod maintenance;
 mod name;
 mod newest_version;
@@ -68,6 +72,7 @@ mod status;
 mod table_handle;
 mod tables;
 mod transaction;
+mod visit_tables;
 mod write;
 
 #[cfg(feature = "fuzzing")]
@@ -75,6 +80,8 @@ mod write;
 pub mod fuzzing;
 
 pub use alter::{AddedIndex, Alteration, AlterationPlan, EntryOrder, PlannedIndex};
+pub use block_map::IndexRange;
+pub use column_list::{ColumnPlace, ColumnReport};
 pub use core::counters::COUNTERS;
 pub use core::delays::{DelayCause, DelayCounts};
 pub use cursor::{Cursor, LockPolicy, ReadMode, Row, RowRetention, Rows, Seek};
@@ -85,8 +92,10 @@ pub use file_system::{FileIo, file_system};
 pub use index_list::IndexReport;
 pub use index_number::IndexNumber;
 pub use inspect::IndexStatistics;
+pub use job_list::{BackgroundJob, BackgroundKind, RunningState, WaitingState};
 pub use load::RowLoad;
 pub use locks::{IndexName, IndexNames};
+pub use log_report::{LogLimits, LogNeed, LogReport};
 pub use name::TEMPORARY_NAME_PREFIX;
 pub use options::{EngineOptions, Heap, Level, MessageSink};
 pub use prepared::XID_BYTES_MAX;
@@ -102,8 +111,9 @@ pub use teak_transactions::{
     WaitListener, report,
 };
 pub use teak_tree::{
-    Column, ColumnKind, Decimal, FilterKeys, KeySuffix, LostPart, OptionalColumn, PageColumns,
-    PageCounts, SalvagedEntry, TreeOptions, ValueTail,
+    Column, ColumnKind, Decimal, FilterKeys, KeySuffix, LostPart, MappedRange, OptionalColumn,
+    PageColumns, PageCounts, RangeKind, RangeUse, RunPlace, SalvagedEntry, TreeOptions, ValueTail,
 };
 pub use transaction::{Duplicate, EngineTransaction, Isolation};
+pub use visit_tables::TableVisitor;
 pub use write::{RowChange, RowEntry};

@@ -281,6 +281,10 @@ maria_declare_plugin(teak) {
 information_schema_table("TEAK_TRX", "Transactions of Teak", teak::init_trx_table),
 information_schema_table("TEAK_LOCKS", "Locks of transactions of Teak", teak::init_locks_table),
 information_schema_table("TEAK_LOCK_WAITS", "Lock waits between transactions of Teak", teak::init_lock_waits_table),
-information_schema_table("TEAK_INDEXES", "Indexes of Teak tables with their files", teak::init_indexes_table)
+information_schema_table("TEAK_INDEXES", "Indexes of Teak tables with their files", teak::init_indexes_table),
+information_schema_table("TEAK_COLUMNS", "Columns of Teak indexes as pages store them", teak::init_columns_table),
+information_schema_table("TEAK_BACKGROUND_JOBS", "Background jobs of Teak", teak::init_background_jobs_table),
+information_schema_table("TEAK_LOG", "The write-ahead log of Teak", teak::init_log_table),
+information_schema_table("TEAK_BLOCK_MAP", "Extents of the files of Teak tables", teak::init_block_map_table)
 maria_declare_plugin_end;
 // clang-format on

@@ -75,6 +75,12 @@ const std::vector<teak_column> &RowCodec::fixed_columns() const { return plan_->
 const std::vector<teak_optional_column> &RowCodec::optional_columns() const { return plan_->optional_columns; }
 const std::vector<uint32_t> &RowCodec::variable_columns() const { return plan_->variable_columns; }
 
+std::vector<uint32_t> RowCodec::stored_columns() const {
+  std::vector<uint32_t> columns;
+  for (const RowPlan::Stored &stored : plan_->stored_columns) columns.push_back(stored.column);
+  return columns;
+}
+
 bool RowCodec::same_form(const RowCodec &other, const std::vector<uint32_t> &old_columns) const {
   const RowPlan &mine = *plan_, &theirs = *other.plan_;
   auto was = [&](uint32_t column, uint32_t old_column) {

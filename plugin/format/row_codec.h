@@ -86,6 +86,8 @@ class RowCodec {
   /* The columns of the other bytes: of fixed width and nullable, and of variable width with the number of their NULL bit. */
   const std::vector<teak_optional_column> &optional_columns() const;
   const std::vector<uint32_t> &variable_columns() const;
+  /* The columns of the table that these three lists consist of, after header and NULL area. */
+  std::vector<uint32_t> stored_columns() const;
 
  private:
   explicit RowCodec(std::unique_ptr<RowPlan> plan);

@@ -4,23 +4,16 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* See information_schema.h. Each table is filled from one list of the engine, which the engine creates without
-   blocking transactions. The tables require the PROCESS privilege, like InnoDB's. */
+/* See information_schema.h: the tables of transactions and locks. The engine creates their lists without blocking
+   transactions. */
 
 #include "monitor/information_schema.h"
 
 #include <string>
 
-#include "base/compression.h"
-#include "base/engine.h"
-#include "base/errors.h"
 #include "base/xid_bytes.h"
 #include "monitor/lock_text.h"
-#include "sql_acl.h"
-#include "sql_i_s.h"
-#include "sql_show.h"
-#include "sql_time.h"
-#include "tztime.h"
+#include "monitor/schema_table.h"
 
 namespace teak {
 
@@ -31,54 +24,12 @@ namespace {
 using Show::CEnd;
 using Show::Column;
 using Show::Datetime;
-using Show::Decimal;
 using Show::ULonglong;
 using Show::Varchar;
 
 constexpr uint KEY_CHARS = 4096;
 constexpr uint STATEMENT_CHARS = 1024;
 constexpr uint XID_CHARS = 600;
-
-/* A row of the server's temporary table, filled column by column. */
-class Row {
- public:
-  Row(THD *thd, TABLE *table) : thd_(thd), table_(table) { restore_record(table, s->default_values); }
-
-  void number(uint64_t value) { next()->store(static_cast<longlong>(value), true); }
-  void number_or_null(uint64_t value, bool is_null) { is_null ? null() : number(value); }
-  void text(const std::string &value) { next()->store(value.data(), value.size(), system_charset_info); }
-  void text_or_null(const std::string &value, bool is_null) { is_null ? null() : text(value); }
-  void time(uint64_t microseconds) {
-    MYSQL_TIME when;
-    thd_->variables.time_zone->gmt_sec_to_TIME(&when, static_cast<my_time_t>(microseconds / 1000000));
-    next()->store_time_dec(&when, 0);
-  }
-  /* NULL if `of` is 0. */
-  void ratio(uint64_t value, uint64_t of) {
-    if (of == 0) return null();
-    next()->store(static_cast<double>(value) / static_cast<double>(of));
-  }
-  void null() { next()->set_null(); }
-  /* True: the row could not be stored. */
-  bool store() { return schema_table_store_record(thd_, table_); }
-
- private:
-  Field *next() {
-    Field *field = table_->field[column_++];
-    field->set_notnull();
-    return field;
-  }
-
-  THD *const thd_;
-  TABLE *const table_;
-  uint column_ = 0;
-};
-
-struct Filling {
-  THD *thd;
-  TABLE *table;
-  bool failed;
-};
 
 const char *isolation_word(uint32_t isolation) {
   static const char *words[] = {"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};
@@ -198,104 +149,19 @@ void add_wait(Filling *filling, const teak_wait_info *info) {
   filling->failed = row.store();
 }
 
-// -- TEAK_INDEXES
-
-ST_FIELD_INFO indexes_fields[] = {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
-                                  Column("TABLE_NAME", Varchar(NAME_CHAR_LEN * 3), NOT_NULL),
-                                  Column("INDEX_NAME", Varchar(NAME_CHAR_LEN), NOT_NULL),
-                                  Column("FILE_NAME", Varchar(FN_REFLEN), NOT_NULL),
-                                  Column("IS_OPEN", Varchar(3), NOT_NULL),
-                                  Column("CODEC", Varchar(16), NOT_NULL),
-                                  Column("ENTRIES", ULonglong(), NOT_NULL),
-                                  Column("TOMBSTONES", ULonglong(), NOT_NULL),
-                                  Column("RAW_BYTES", ULonglong(), NOT_NULL),
-                                  Column("LIVE_BYTES", ULonglong(), NOT_NULL),
-                                  Column("FILE_BYTES", ULonglong(), NOT_NULL),
-                                  Column("RATIO", Decimal(702), NULLABLE),
-                                  Column("MEMTABLE_BYTES", ULonglong(), NOT_NULL),
-                                  Column("CACHED_BYTES", ULonglong(), NOT_NULL),
-                                  Column("HEIGHT", ULonglong(), NOT_NULL),
-                                  Column("RUNS", ULonglong(), NOT_NULL),
-                                  Column("PAGES", ULonglong(), NOT_NULL),
-                                  Column("BLOCKS_READ", ULonglong(), NOT_NULL),
-                                  Column("BYTES_READ", ULonglong(), NOT_NULL),
-                                  Column("BYTES_WRITTEN", ULonglong(), NOT_NULL),
-                                  Column("WRITE_AMPLIFICATION", Decimal(702), NULLABLE),
-                                  CEnd()};
-
-std::string text_of(teak_slice bytes) { return std::string(reinterpret_cast<const char *>(bytes.data), bytes.len); }
-
-void add_index(Filling *filling, const teak_index_info *info) {
-  const SqlName name(info->table);
-  Row row(filling->thd, filling->table);
-  row.text(name.database);
-  row.text(name.table);
-  row.text(info->index == 0 ? "PRIMARY" : text_of(info->label));
-  row.text(text_of(info->path));
-  row.text(info->is_open ? "YES" : "NO");
-  row.text(codec_name(static_cast<teak_codec>(info->codec)));
-  row.number(info->entries);
-  row.number(info->tombstones);
-  row.number(info->raw_bytes);
-  row.number(info->live_bytes);
-  row.number(info->file_bytes);
-  row.ratio(info->raw_bytes, info->live_bytes);
-  row.number(info->memtable_bytes);
-  row.number(info->cached_bytes);
-  row.number(info->height);
-  row.number(info->runs);
-  row.number(info->pages);
-  row.number(info->blocks_read);
-  row.number(info->bytes_read);
-  row.number(info->bytes_written);
-  row.ratio(info->raw_bytes_written, info->raw_bytes_flushed);
-  filling->failed = row.store();
-}
-
-template <typename Info, void (*add)(Filling *, const Info *)> void try_to_add(void *context, const Info *info) {
-  auto *filling = static_cast<Filling *>(context);
-  if (filling->failed) return;
-  try {
-    add(filling, info);
-  } catch (const std::bad_alloc &) {
-    filling->failed = raise_out_of_memory();
-  }
-}
-
-template <typename Info, teak_status (*list)(teak_engine *, void (*)(void *, const Info *), void *),
-          void (*add)(Filling *, const Info *)>
-int fill(THD *thd, TABLE_LIST *tables, Item *) {
-  if (check_global_access(thd, PROCESS_ACL)) return 1;
-  if (engine == nullptr) return 0;
-  Filling filling = {thd, tables->table, false};
-  teak_status status = list(engine, try_to_add<Info, add>, &filling);
-  if (status != TEAK_OK) raise(thd, status, tables->table_name.str);
-  return status != TEAK_OK || filling.failed;
-}
-
-int describe(void *schema_table, ST_FIELD_INFO *fields, int (*fill_table)(THD *, TABLE_LIST *, Item *)) {
-  auto *table = static_cast<ST_SCHEMA_TABLE *>(schema_table);
-  table->fields_info = fields;
-  table->fill_table = fill_table;
-  return 0;
-}
-
 }  // namespace
 
 int init_trx_table(void *schema_table) {
-  return describe(schema_table, trx_fields, fill<teak_transaction_info, teak_transaction_list, add_transaction>);
+  return describe_schema_table(schema_table, trx_fields,
+                               fill<teak_transaction_info, teak_transaction_list, add_transaction>);
 }
 
 int init_locks_table(void *schema_table) {
-  return describe(schema_table, locks_fields, fill<teak_lock_info, teak_lock_list, add_lock>);
+  return describe_schema_table(schema_table, locks_fields, fill<teak_lock_info, teak_lock_list, add_lock>);
 }
 
 int init_lock_waits_table(void *schema_table) {
-  return describe(schema_table, lock_waits_fields, fill<teak_wait_info, teak_lock_wait_list, add_wait>);
-}
-
-int init_indexes_table(void *schema_table) {
-  return describe(schema_table, indexes_fields, fill<teak_index_info, teak_index_list, add_index>);
+  return describe_schema_table(schema_table, lock_waits_fields, fill<teak_wait_info, teak_lock_wait_list, add_wait>);
 }
 
 int deinit_table(void *) { return 0; }

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* INFORMATION_SCHEMA.TEAK_TRX, TEAK_LOCKS and TEAK_LOCK_WAITS: separate plugins in the same library. */
+/* The tables TEAK_* of INFORMATION_SCHEMA: separate plugins in the same library. */
 
 #ifndef TEAK_MONITOR_INFORMATION_SCHEMA_H
 #define TEAK_MONITOR_INFORMATION_SCHEMA_H
@@ -20,6 +20,10 @@ int init_trx_table(void *schema_table);
 int init_locks_table(void *schema_table);
 int init_lock_waits_table(void *schema_table);
 int init_indexes_table(void *schema_table);
+int init_columns_table(void *schema_table);
+int init_background_jobs_table(void *schema_table);
+int init_log_table(void *schema_table);
+int init_block_map_table(void *schema_table);
 int deinit_table(void *);
 
 }  // namespace teak

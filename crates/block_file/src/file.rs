@@ -4,6 +4,7 @@ use crate::address::BlockAddress;
 use crate::block::{Block, BlockKind};
 use crate::checkpoint::{CheckpointTurn, PreparedCheckpoint};
 use crate::extents::ExtentSet;
+use crate::file_map::FileMap;
 use crate::layout::BLOCKS_START;
 use crate::mover::BlockMover;
 use crate::pin::Pin;
@@ -270,6 +271,16 @@ impl BlockFile {
     #[must_use]
     pub fn counters(&self) -> &Arc<BlockFileCounters> {
         &self.shared.counters
+    }
+
+    /// What the parts of the file are used for now.
+    #[must_use]
+    pub fn map(&self) -> FileMap {
+        let (end, extents, space_map) = {
+            let state = self.shared.state();
+            (state.space.end(), state.space.extents(), state.map.clone())
+        };
+        FileMap::new(self.file_bytes(), end, extents, space_map)
     }
 
     /// Sizes and counts.

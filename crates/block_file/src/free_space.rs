@@ -39,6 +39,11 @@ impl FreeSpace {
         self.extents.iter()
     }
 
+    /// The free extents. A clone shares their memory.
+    pub fn extents(&self) -> &ExtentSet {
+        &self.extents
+    }
+
     /// Adds free space and returns the extent that contains it now.
     pub fn insert(&mut self, extent: Extent) -> Result<Extent, Overlap> {
         let Joined {

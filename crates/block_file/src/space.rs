@@ -110,6 +110,11 @@ impl Space {
         self.not_live.bytes() - self.free.bytes()
     }
 
+    /// The space that is free, and the space that is not live.
+    pub fn extents(&self) -> (ExtentSet, ExtentSet) {
+        (self.free.extents().clone(), self.not_live.clone())
+    }
+
     pub fn live_bytes(&self) -> u64 {
         self.end - BLOCKS_START - self.not_live.bytes()
     }

@@ -706,6 +706,14 @@ typedef struct teak_index_info {
   uint64_t blocks_read;
   // Bytes of these blocks in the file.
   uint64_t bytes_read;
+  // Bytes of the filters in memory, which are a part of cached_bytes.
+  uint64_t filter_bytes_in_memory;
+  // Number of entries of the index blocks with these filters.
+  uint64_t filter_entries_in_memory;
+  // Number of look-ups in filters since the file was opened.
+  uint64_t filter_checks;
+  // Number of those that excluded the key.
+  uint64_t filter_negatives;
   // Bytes before compression that flushes of memtables have written since the file was opened.
   uint64_t raw_bytes_flushed;
   // Bytes before compression that all flushes and merges have written since the file was opened.
@@ -719,6 +727,257 @@ typedef struct teak_index_info {
 teak_status teak_index_list(teak_engine *engine,
                             void (*sink)(void *context, const teak_index_info *index),
                             void *context);
+
+// --- Reports that read tables --------------------------------------------------------------------
+
+// A part of the pages of an index.
+typedef enum teak_page_part {
+  // The heads of entries: types, write ids and lengths.
+  TEAK_PAGE_PART_HEADS = 0,
+  // Whole keys.
+  TEAK_PAGE_PART_KEYS = 1,
+  // A column of the keys.
+  TEAK_PAGE_PART_KEY_COLUMN = 2,
+  // Whole values, or what is not stored by column of them.
+  TEAK_PAGE_PART_VALUES = 3,
+  // A column of the values: value_columns of the index are numbered first, then optional_columns, then
+  // variable_columns.
+  TEAK_PAGE_PART_VALUE_COLUMN = 4,
+} teak_page_part;
+
+// What a range of a file contains.
+typedef enum teak_range_kind {
+  // The superblocks.
+  TEAK_RANGE_SUPERBLOCKS = 0,
+  // The list of free space of the last checkpoint.
+  TEAK_RANGE_SPACE_MAP = 1,
+  // A node.
+  TEAK_RANGE_NODE = 2,
+  // The list of runs to which several children refer.
+  TEAK_RANGE_SHARED_RUNS = 3,
+  // Index blocks of a run.
+  TEAK_RANGE_INDEX = 4,
+  // Pages of a run.
+  TEAK_RANGE_PAGES = 5,
+  // Values that are stored apart from their entries; nodes that were replaced since the last
+  // checkpoint.
+  TEAK_RANGE_UNLISTED = 6,
+  // Free space.
+  TEAK_RANGE_FREE = 7,
+  // Space that a writer has reserved, or that was freed but is needed by a reader, or until a later
+  // checkpoint.
+  TEAK_RANGE_UNAVAILABLE = 8,
+} teak_range_kind;
+
+// The callbacks of a report that reads the files of tables. Slices are valid during a call.
+typedef struct teak_table_visitor {
+  // Passed to the callbacks.
+  void *context;
+  // Whether the table is to be read.
+  bool (*wants)(void *context, teak_slice table);
+  // Called for a table that cannot be read, and is left out.
+  void (*skips)(void *context, teak_slice table, teak_slice reason);
+  // Called often. If it returns true, the report ends with TEAK_INTERRUPTED.
+  bool (*interrupts)(void *context);
+} teak_table_visitor;
+
+// A part of the pages of an index, in a sample of the pages.
+typedef struct teak_column_info {
+  // The name of the table.
+  teak_slice table;
+  // The label of the index.
+  teak_slice label;
+  // The number of the index in the table; 0 contains the rows.
+  uint32_t index;
+  // The part.
+  teak_page_part part;
+  // The number of the column, of a column.
+  uint32_t column;
+  // Whether all values have the same number of bytes, and a kind.
+  bool has_kind;
+  // What the bytes mean, if `has_kind`.
+  teak_column_kind kind;
+  // Bytes of each value, if `has_kind`.
+  uint32_t width;
+  // The encodings and their shares of the pages, as text.
+  teak_slice encodings;
+  // Number of values in the sample.
+  uint64_t values;
+  // Bytes of these values.
+  uint64_t raw_bytes;
+  // Their bytes in pages, before these are compressed.
+  uint64_t encoded_bytes;
+  // Number of sampled pages that have the part.
+  uint64_t part_pages;
+  // Number of sampled pages.
+  uint64_t sampled_pages;
+  // Bytes of the sampled pages before compression.
+  uint64_t sampled_encoded_bytes;
+  // Bytes of the sampled pages in the file.
+  uint64_t sampled_stored_bytes;
+  // Number of pages of the index.
+  uint64_t pages;
+} teak_column_info;
+
+// A range of the file of an index.
+typedef struct teak_range_info {
+  // The name of the table.
+  teak_slice table;
+  // The label of the index.
+  teak_slice label;
+  // The number of the index in the table; 0 contains the rows.
+  uint32_t index;
+  // Offset of the range in the file.
+  uint64_t offset;
+  // Number of bytes.
+  uint64_t bytes;
+  // The contents.
+  teak_range_kind kind;
+  // Number of blocks; 0: unknown.
+  uint64_t blocks;
+  // Whether the blocks belong to a run.
+  bool has_run;
+  // The offset of the first index block of the run, which identifies it.
+  uint64_t run;
+  // Whether it is a bottom run, which has the oldest entries of a leaf.
+  bool is_bottom;
+  // The height of the node, or of the node with the child that has the run: 1 above the leaves; 0:
+  // neither node nor run.
+  uint32_t height;
+} teak_range_info;
+
+// Calls `sink` for each part of the pages of each index of the tables that the visitor wants, except
+// temporary ones. Opens the files of these tables, one table at a time, and reads at most 32 pages of
+// each index. Blocks no writer. Slices are valid during the call of `sink`.
+teak_status teak_column_list(teak_engine *engine,
+                             const teak_table_visitor *visitor,
+                             void (*sink)(void *context, const teak_column_info *column));
+
+// Calls `sink` for each range of the file of each index of the tables that the visitor wants, except
+// temporary ones. Opens the files of these tables, one table at a time, and reads their nodes and
+// index blocks, but no pages. Blocks no writer. Slices are valid during the call of `sink`.
+teak_status teak_block_map(teak_engine *engine,
+                           const teak_table_visitor *visitor,
+                           void (*sink)(void *context, const teak_range_info *range));
+
+// --- Background jobs and the log -----------------------------------------------------------------
+
+// What a background job does.
+typedef enum teak_job_kind {
+  // Writes a memtable as runs.
+  TEAK_JOB_FLUSH = 0,
+  // Merges runs, or moves them down.
+  TEAK_JOB_COMPACTION = 1,
+  // Moves blocks within a file.
+  TEAK_JOB_RELOCATION = 2,
+  // Makes the file of an index durable.
+  TEAK_JOB_CHECKPOINT = 3,
+  // A round of checkpoints, which trims the log.
+  TEAK_JOB_CHECKPOINT_ROUND = 4,
+  // Builds indexes for an alteration.
+  TEAK_JOB_INDEX_BUILD = 5,
+  // Writes the rows of a bulk load.
+  TEAK_JOB_BULK_LOAD = 6,
+} teak_job_kind;
+
+// What needs the oldest record of the log.
+typedef enum teak_log_need {
+  // Nothing: the index files have all records.
+  TEAK_LOG_NEED_NONE = 0,
+  // An index whose file does not have the record.
+  TEAK_LOG_NEED_INDEX = 1,
+  // A commit in progress.
+  TEAK_LOG_NEED_COMMIT = 2,
+} teak_log_need;
+
+// A background job.
+typedef struct teak_job_info {
+  // What it does.
+  teak_job_kind kind;
+  // Its form or purpose, as text.
+  teak_slice detail;
+  // The name of the table; data NULL: none, or unknown.
+  teak_slice table;
+  // The label of the index, or of the first of several; data NULL like `table`.
+  teak_slice index;
+  // The number of this index in the table; 0 contains the rows.
+  uint32_t index_number;
+  // Whether it runs; otherwise it waits.
+  bool is_running;
+  // When it began, in microseconds since 1970, if it runs.
+  uint64_t started_microseconds;
+  // Time since then.
+  uint64_t elapsed_milliseconds;
+  // Whether its bytes are counted.
+  bool has_io;
+  // Bytes read so far.
+  uint64_t bytes_read;
+  // Bytes written so far.
+  uint64_t bytes_written;
+  // Whether it knows its progress.
+  bool has_progress;
+  // Number of entries, or of indexes of a round, that are done.
+  uint64_t done;
+  // Their total.
+  uint64_t total;
+  // Whether the number of waiting bytes is known, if it waits.
+  bool has_waiting_bytes;
+  // Bytes that wait to be flushed or merged, those of running jobs included.
+  uint64_t waiting_bytes;
+  // Whether it has failed and is tried again later.
+  bool has_failed;
+  // Time until then.
+  uint64_t retry_milliseconds;
+} teak_job_info;
+
+// The log. Positions are numbers of bytes since the data directory was created, sizes are in bytes.
+typedef struct teak_log_info {
+  // The oldest record in the files of the log.
+  uint64_t start;
+  // The position from which recovery would read now.
+  uint64_t replay_from;
+  // The oldest record that is needed now; the end of the log if none is.
+  uint64_t needed_from;
+  // What needs it.
+  teak_log_need needed_by;
+  // The name of the table, if an index needs it; data NULL: none, or unknown.
+  teak_slice table;
+  // The label of the index; data NULL like `table`.
+  teak_slice index;
+  // The number of this index in the table; 0 contains the rows.
+  uint32_t index_number;
+  // The position before which all records are durable.
+  uint64_t durable;
+  // The position of the next record.
+  uint64_t end;
+  // Number of files.
+  uint64_t segments;
+  // Size of these files.
+  uint64_t segments_bytes;
+  // Size of files that are prepared, or trimmed and not yet reused or removed.
+  uint64_t spare_bytes;
+  // The size that is compared with the limits.
+  uint64_t bytes;
+  // Whether the size of the log is limited.
+  bool has_limits;
+  // The size above which writers are slowed.
+  uint64_t slow_bytes;
+  // The size at which writers stop.
+  uint64_t stop_bytes;
+  // The bound.
+  uint64_t bytes_max;
+} teak_log_info;
+
+// Calls `sink` for each background job that runs, the oldest first, and then for those that wait.
+// Slices are valid during the call of `sink`.
+teak_status teak_job_list(teak_engine *engine,
+                          void (*sink)(void *context, const teak_job_info *job),
+                          void *context);
+
+// Calls `sink` with the state of the log. Slices are valid during the call of `sink`.
+teak_status teak_log_describe(teak_engine *engine,
+                              void (*sink)(void *context, const teak_log_info *log),
+                              void *context);
 
 #ifdef __cplusplus
 }

@@ -3,10 +3,15 @@
 pub mod aggregate;
 pub mod aggregate_query;
 pub mod alteration;
+pub mod block_map;
+pub mod columns;
 pub mod cursor;
 pub mod indexes;
+pub mod jobs;
 pub mod locks;
+pub mod log;
 pub mod prepared;
 pub mod salvage;
 pub mod table;
 pub mod transaction;
+pub mod visitor;

@@ -121,6 +121,16 @@ const SERVER: &[Section] = &[
         text: "",
         files: &["server/indexes"],
     },
+    Section {
+        title: "Reports that read tables",
+        text: "",
+        files: &["server/visitor", "server/columns", "server/block_map"],
+    },
+    Section {
+        title: "Background jobs and the log",
+        text: "",
+        files: &["server/jobs", "server/log"],
+    },
 ];
 
 const TEAK_TOP: &str = "\

@@ -79,6 +79,27 @@ pub struct IoJob {
     pub file: FileId,
 }
 
+/// The bytes that a job has read and written so far, on all its threads.
+#[derive(Debug, Default)]
+pub struct IoProgress {
+    read: AtomicU64,
+    written: AtomicU64,
+}
+
+impl IoProgress {
+    /// Bytes read.
+    #[must_use]
+    pub fn read_bytes(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    /// Bytes written.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+}
+
 /// Bytes read and written, and time waited, by jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoCounts {
@@ -119,7 +140,14 @@ pub struct IoPacer {
 struct Scope {
     pacer: Arc<IoPacer>,
     job: IoJob,
+    progress: Option<Arc<IoProgress>>,
     unpaid: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Read,
+    Write,
 }
 
 thread_local! {
@@ -210,9 +238,20 @@ impl IoPacer {
     /// Makes the I/O of this thread that of a background job, until the guard is dropped.
     #[must_use]
     pub fn begin(self: &Arc<Self>, job: IoJob) -> IoScope {
+        self.begin_scope(job, None)
+    }
+
+    /// As [`IoPacer::begin`]. Also counts the bytes in `progress`.
+    #[must_use]
+    pub fn begin_counted(self: &Arc<Self>, job: IoJob, progress: &Arc<IoProgress>) -> IoScope {
+        self.begin_scope(job, Some(Arc::clone(progress)))
+    }
+
+    fn begin_scope(self: &Arc<Self>, job: IoJob, progress: Option<Arc<IoProgress>>) -> IoScope {
         SCOPE.set(Some(Scope {
             pacer: Arc::clone(self),
             job,
+            progress,
             unpaid: 0,
         }));
         IoScope {
@@ -237,9 +276,20 @@ impl IoPacer {
 
     /// Counts bytes that this thread has written. Returns whether it runs a job.
     pub(crate) fn note_bytes(&self, bytes: usize) -> bool {
+        self.note(bytes, Direction::Write)
+    }
+
+    fn note(&self, bytes: usize, direction: Direction) -> bool {
         let purpose = SCOPE.with_borrow_mut(|scope| {
             let scope = scope.as_mut()?;
             scope.unpaid += bytes as u64;
+            if let Some(progress) = &scope.progress {
+                let count = match direction {
+                    Direction::Read => &progress.read,
+                    Direction::Write => &progress.written,
+                };
+                count.fetch_add(bytes as u64, Ordering::Relaxed);
+            }
             Some(scope.job.purpose)
         });
         let [merging, settling, idle_compaction, moving, rebuilding] = &self.bytes;
@@ -257,7 +307,7 @@ impl IoPacer {
 
     /// Counts the bytes of a read, and runs it.
     pub(crate) fn read<T>(&self, bytes: usize, read: impl FnOnce() -> T) -> T {
-        if self.note_bytes(bytes) {
+        if self.note(bytes, Direction::Read) {
             return read();
         }
         self.other_reads.fetch_add(1, Ordering::Relaxed);
@@ -379,6 +429,27 @@ mod tests {
         assert_eq!(counts.idle_compaction_bytes, 4 * MIB);
         assert!(counts.throttled_microseconds >= 700_000);
         assert_eq!((counts.merging_bytes, counts.settled_bytes), (0, 0));
+    }
+
+    #[test]
+    fn a_job_counts_its_reads_and_writes() {
+        let pacer = IoPacer::new(0);
+        let job = IoJob {
+            purpose: IoPurpose::Merging,
+            urgency: IoUrgency::Due,
+            file: FILE,
+        };
+        let progress = Arc::new(IoProgress::default());
+        {
+            let _scope = pacer.begin_counted(job, &progress);
+            pacer.read(100, || ());
+            assert!(pacer.note_bytes(7));
+        }
+        {
+            let _other = pacer.begin(job);
+            assert!(pacer.note_bytes(1000));
+        }
+        assert_eq!((progress.read_bytes(), progress.written_bytes()), (100, 7));
     }
 
     #[test]

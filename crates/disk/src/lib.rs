@@ -16,7 +16,9 @@ mod temporary;
 
 pub use direct::DirectDisk;
 pub use disk::{Disk, DiskFile};
-pub use io_pacer::{IoCounts, IoHurry, IoJob, IoPacer, IoPurpose, IoScope, IoUrgency, pay_for_io};
+pub use io_pacer::{
+    IoCounts, IoHurry, IoJob, IoPacer, IoProgress, IoPurpose, IoScope, IoUrgency, pay_for_io,
+};
 pub use limited::LimitedDisk;
 pub use locks::{DiskLock, LockTable};
 pub use memory::MemoryDisk;

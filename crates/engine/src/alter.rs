@@ -36,6 +36,7 @@ mod verify;
 
 use crate::core::EngineCore;
 use crate::core::index::Index;
+use crate::core::running_jobs::JobInList;
 use crate::definition::IndexDefinition;
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
@@ -135,6 +136,8 @@ pub struct Alteration {
     /// The commit has begun to append its record, and the log has not revoked it. The record may be
     /// durable, so the new files must not be removed.
     is_committed: bool,
+    /// Its place in the list of jobs, once the files of the new indexes exist.
+    running: Option<JobInList>,
 }
 
 impl Alteration {

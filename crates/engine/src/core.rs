@@ -37,6 +37,7 @@ pub(crate) mod retained_files;
 mod retry;
 pub(crate) mod row_changes;
 pub(crate) mod row_count;
+pub(crate) mod running_jobs;
 pub(crate) mod signals;
 pub(crate) mod sorts;
 pub(crate) mod table;
@@ -66,6 +67,7 @@ use self::memory::{HeapMeter, MemoryContext};
 use self::messages::Messages;
 use self::prepared::PreparedList;
 use self::retained_files::RetainedFiles;
+use self::running_jobs::RunningJobs;
 use self::signals::Signals;
 use self::tables::Tables;
 use self::unlogged_ids::UnloggedIds;
@@ -117,6 +119,7 @@ pub(crate) struct EngineCore {
     pub failing: FileSet,
     pub delays: Delays,
     pub job_threads: Arc<JobThreadCounts>,
+    pub running_jobs: RunningJobs,
     /// Limits the I/O of background jobs.
     pub pacer: Arc<IoPacer>,
     pub budget: Budget,

@@ -48,6 +48,14 @@ pub struct IndexReport {
     pub blocks_read: u64,
     /// See `blocks_read`.
     pub bytes_read: u64,
+    /// Bytes of the filters in memory.
+    pub filter_bytes_in_memory: u64,
+    /// Entries of the index blocks with these filters.
+    pub filter_entries_in_memory: u64,
+    /// Checks of filters since the file was opened.
+    pub filter_checks: u64,
+    /// Those that ruled out the key.
+    pub filter_negatives: u64,
     /// Uncompressed bytes that flushes of memtables have written since the file was opened.
     pub raw_bytes_flushed: u64,
     /// Uncompressed bytes that all jobs have written since the file was opened, except loads and
@@ -74,6 +82,11 @@ impl IndexReport {
         self.pages = tree.pages;
         self.blocks_read = file.blocks_read;
         self.bytes_read = file.bytes_read;
+        let filters = index.tree.filter_statistics();
+        self.filter_bytes_in_memory = filters.bytes;
+        self.filter_entries_in_memory = filters.entries;
+        self.filter_checks = filters.checks.checks;
+        self.filter_negatives = filters.checks.negatives;
         self.raw_bytes_flushed = tree.raw_bytes_flushed;
         self.raw_bytes_written = tree.raw_bytes_written;
         self.bytes_written = file.bytes_written;
@@ -135,6 +148,10 @@ impl Engine {
                 pages: 0,
                 blocks_read: 0,
                 bytes_read: 0,
+                filter_bytes_in_memory: 0,
+                filter_entries_in_memory: 0,
+                filter_checks: 0,
+                filter_negatives: 0,
                 raw_bytes_flushed: 0,
                 raw_bytes_written: 0,
                 bytes_written: 0,

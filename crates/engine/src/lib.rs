@@ -40,7 +40,9 @@
 //! ```
 
 mod alter;
+mod block_map;
 mod catalogue;
+mod column_list;
 mod core;
 mod counter_locks;
 mod cursor;
@@ -52,9 +54,11 @@ mod group_scan;
 mod index_list;
 mod index_number;
 mod inspect;
+mod job_list;
 mod load;
 mod lock_absent;
 mod locks;
+mod log_report;
 mod maintenance;
 mod name;
 mod newest_version;
@@ -69,6 +73,7 @@ mod status;
 mod table_handle;
 mod tables;
 mod transaction;
+mod visit_tables;
 mod write;
 
 #[cfg(feature = "fuzzing")]
@@ -76,6 +81,8 @@ mod write;
 pub mod fuzzing;
 
 pub use alter::{AddedIndex, Alteration, AlterationPlan, EntryOrder, PlannedIndex};
+pub use block_map::IndexRange;
+pub use column_list::{ColumnPlace, ColumnReport};
 pub use core::counters::COUNTERS;
 pub use core::delays::{DelayCause, DelayCounts};
 pub use cursor::{
@@ -89,8 +96,10 @@ pub use group_scan::{GroupScan, GroupScanCaller};
 pub use index_list::IndexReport;
 pub use index_number::IndexNumber;
 pub use inspect::IndexStatistics;
+pub use job_list::{BackgroundJob, BackgroundKind, RunningState, WaitingState};
 pub use load::RowLoad;
 pub use locks::{IndexName, IndexNames};
+pub use log_report::{LogLimits, LogNeed, LogReport};
 pub use name::TEMPORARY_NAME_PREFIX;
 pub use options::{EngineOptions, Heap, Level, MessageSink};
 pub use prepared::XID_BYTES_MAX;
@@ -108,7 +117,9 @@ pub use teak_transactions::{
 };
 pub use teak_tree::{
     Column, ColumnChoice, ColumnKind, ColumnRows, Decimal, FilterKeys, KeySuffix, LostPart,
-    OptionalColumn, PageColumns, PageCounts, SalvagedEntry, TreeOptions, ValueTail,
+    MappedRange, OptionalColumn, PageColumns, PageCounts, RangeKind, RangeUse, RunPlace,
+    SalvagedEntry, TreeOptions, ValueTail,
 };
 pub use transaction::{Duplicate, EngineTransaction, Isolation};
+pub use visit_tables::TableVisitor;
 pub use write::{RowChange, RowEntry};

@@ -17,6 +17,8 @@ pub struct IndexName {
     pub table: Arc<str>,
     /// The index's label.
     pub index: Arc<str>,
+    /// The number of the index in the table; 0 contains the rows. Indexes that are being built follow the others.
+    pub number: u32,
 }
 
 /// The names of the indexes whose tables were open when the names were read.
@@ -65,11 +67,18 @@ impl Engine {
     #[must_use]
     pub fn index_names(&self) -> IndexNames {
         let open = open_indexes(&self.core.tables).into_iter();
+        let mut last: Option<(Arc<str>, u32)> = None;
         let named = open.map(|(table, index)| {
             let label = index.entry.label.as_str().into();
+            let number = match &last {
+                Some((before, number)) if *before == table => number + 1,
+                _ => 0,
+            };
+            last = Some((Arc::clone(&table), number));
             let name = IndexName {
                 table,
                 index: label,
+                number,
             };
             (index.entry.file, name)
         });

@@ -34,6 +34,7 @@ use crate::core::files::{IndexFiles, make_directory};
 use crate::core::job_threads::JobThreadCounts;
 use crate::core::log_sync::LogSyncPolicy;
 use crate::core::messages::Messages;
+use crate::core::running_jobs::RunningJobs;
 use crate::core::signals::Signals;
 use crate::core::unlogged_ids::UnloggedIds;
 use crate::core::written::WrittenIndexes;
@@ -206,6 +207,7 @@ fn into_core(
         failing: Default::default(),
         delays: Default::default(),
         job_threads: Arc::new(JobThreadCounts::new(options.background_threads)),
+        running_jobs: RunningJobs::default(),
         pacer,
         budget: replay.budget,
         heap_meter: Default::default(),

@@ -1,11 +1,13 @@
 //! The memory of decoded blocks and of nodes, of all trees that share a page cache. Blocks that the
 //! cache has evicted are counted as long as they are used, for example by a cursor. Blocks are also
-//! counted by file, so that the cost of a look-up can be estimated.
+//! counted by file, so that the cost of a look-up can be estimated; and so are their filters, and what checks of these
+//! have found.
 
+use crate::filter_counts::{FileFilters, FilterChecks, FilterInMemory, FilterStatistics};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use teak_base::FileId;
 
 /// Bytes of decoded blocks and of nodes.
@@ -16,32 +18,52 @@ pub struct BlockMemory {
     files: Mutex<Files>,
 }
 
-/// The bytes of decoded blocks of each file. Unused counters are removed when their number may have
-/// doubled.
+/// The counters of each file. Unused ones are removed when their number may have doubled.
 #[derive(Debug, Default)]
 struct Files {
-    bytes: HashMap<FileId, Arc<AtomicU64>>,
+    counters: HashMap<FileId, Arc<FileCounters>>,
     sweep_at: usize,
+    /// The checks of the filters of files whose counters were removed.
+    removed: FilterChecks,
+}
+
+/// The counters of one file.
+#[derive(Debug, Default)]
+struct FileCounters {
+    /// Bytes of decoded blocks.
+    bytes: AtomicU64,
+    filters: FileFilters,
 }
 
 /// Number of counters below which unused ones are retained.
 const FILES_MIN: usize = 64;
 
 impl Files {
-    fn counter(&mut self, file: FileId) -> Arc<AtomicU64> {
-        if let Some(bytes) = self.bytes.get(&file) {
-            return Arc::clone(bytes);
+    /// The counters of a file; `memory` counts what they have allocated.
+    fn counters(&mut self, file: FileId, memory: &AtomicU64) -> Arc<FileCounters> {
+        if let Some(counters) = self.counters.get(&file) {
+            return Arc::clone(counters);
         }
-        if self.bytes.len() >= self.sweep_at.max(FILES_MIN) {
-            self.bytes.retain(|_, bytes| Arc::strong_count(bytes) > 1);
-            self.sweep_at = self.bytes.len() * 2;
+        if self.counters.len() >= self.sweep_at.max(FILES_MIN) {
+            let removed = &mut self.removed;
+            self.counters.retain(|_, counters| {
+                let is_used = Arc::strong_count(counters) > 1;
+                if !is_used {
+                    // Makes the counts visible that a thread added before it released the file.
+                    fence(Ordering::Acquire);
+                    removed.add(&counters.filters.checks());
+                    memory.fetch_sub(counters.filters.memory_bytes(), Ordering::Relaxed);
+                }
+                is_used
+            });
+            self.sweep_at = self.counters.len() * 2;
         }
-        Arc::clone(self.bytes.entry(file).or_default())
+        Arc::clone(self.counters.entry(file).or_default())
     }
 }
 
 impl BlockMemory {
-    /// Bytes of all pages, index blocks and separate values in memory, cached or not.
+    /// Bytes of all pages, index blocks and separate values in memory, cached or not, and of the counters of filters.
     #[must_use]
     pub fn block_bytes(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed)
@@ -57,15 +79,34 @@ impl BlockMemory {
     #[must_use]
     pub fn file_bytes(&self, file: FileId) -> u64 {
         let files = self.files.lock();
-        let bytes = files.bytes.get(&file);
-        bytes.map_or(0, |bytes| bytes.load(Ordering::Relaxed))
+        let counters = files.counters.get(&file);
+        counters.map_or(0, |counters| counters.bytes.load(Ordering::Relaxed))
     }
 
-    /// The counter of the blocks of one file.
+    /// The filters of one file.
+    pub(crate) fn file_filters(&self, file: FileId) -> FilterStatistics {
+        let files = self.files.lock();
+        let counters = files.counters.get(&file);
+        counters.map_or_else(FilterStatistics::default, |counters| {
+            counters.filters.statistics()
+        })
+    }
+
+    /// The checks of the filters of all files.
+    pub(crate) fn filter_checks(&self) -> FilterChecks {
+        let files = self.files.lock();
+        let mut sum = files.removed;
+        for counters in files.counters.values() {
+            sum.add(&counters.filters.checks());
+        }
+        sum
+    }
+
+    /// The counters of the blocks of one file.
     pub(crate) fn of_file(self: &Arc<Self>, file: FileId) -> FileBlocks {
         FileBlocks {
             memory: Arc::clone(self),
-            bytes: self.files.lock().counter(file),
+            counters: self.files.lock().counters(file, &self.blocks),
         }
     }
 
@@ -81,7 +122,19 @@ impl BlockMemory {
 #[derive(Debug)]
 pub(crate) struct FileBlocks {
     memory: Arc<BlockMemory>,
-    bytes: Arc<AtomicU64>,
+    counters: Arc<FileCounters>,
+}
+
+impl FileBlocks {
+    /// Counts the check of a filter.
+    #[inline]
+    pub(crate) fn count_filter(&self, negative: bool) {
+        let filters = &self.counters.filters;
+        if !filters.count(negative) {
+            let bytes = filters.count_first(negative);
+            self.memory.blocks.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
 }
 
 /// What memory is used for.
@@ -99,16 +152,27 @@ pub(crate) struct BlockCharge {
     memory: Arc<BlockMemory>,
     kind: BlockUse,
     bytes: u64,
-    /// The counter of the block's file.
-    file: Option<Arc<AtomicU64>>,
+    /// The counters of the block's file.
+    file: Option<Arc<FileCounters>>,
+    /// The filter of an index block.
+    filter: Option<FilterInMemory>,
 }
 
 impl BlockCharge {
     /// Counts a block of a file.
     pub(crate) fn of_block(file: &FileBlocks, bytes: usize) -> Self {
-        file.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        let counters = &file.counters;
+        counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         let mut charge = Self::new(&file.memory, BlockUse::Block, bytes);
-        charge.file = Some(Arc::clone(&file.bytes));
+        charge.file = Some(Arc::clone(counters));
+        charge
+    }
+
+    /// Counts an index block of a file, and its filter.
+    pub(crate) fn of_index_block(file: &FileBlocks, bytes: usize, filter: FilterInMemory) -> Self {
+        file.counters.filters.add(filter);
+        let mut charge = Self::of_block(file, bytes);
+        charge.filter = Some(filter);
         charge
     }
 
@@ -125,6 +189,7 @@ impl BlockCharge {
             kind,
             bytes,
             file: None,
+            filter: None,
         }
     }
 
@@ -138,7 +203,10 @@ impl Drop for BlockCharge {
         let sum = self.memory.sum(self.kind);
         sum.fetch_sub(self.bytes, Ordering::Relaxed);
         if let Some(file) = &self.file {
-            file.fetch_sub(self.bytes, Ordering::Relaxed);
+            file.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+            if let Some(filter) = self.filter {
+                file.filters.remove(filter);
+            }
         }
     }
 }
@@ -146,6 +214,7 @@ impl Drop for BlockCharge {
 #[cfg(test)]
 mod tests {
     use super::{BlockCharge, BlockMemory, FILES_MIN};
+    use crate::filter_counts::{FilterChecks, FilterInMemory, FilterStatistics};
     use std::sync::Arc;
     use teak_base::FileId;
 
@@ -166,13 +235,50 @@ mod tests {
     }
 
     #[test]
+    fn filters_are_counted_by_file_until_their_blocks_are_dropped() {
+        let memory = Arc::new(BlockMemory::default());
+        let blocks = memory.of_file(FileId(1));
+        let filter = FilterInMemory {
+            bytes: 64,
+            entries: 50,
+        };
+        let charge = BlockCharge::of_index_block(&blocks, 1000, filter);
+        blocks.count_filter(true);
+        blocks.count_filter(false);
+        blocks.count_filter(true);
+        let counted = memory.file_filters(FileId(1));
+        assert_eq!((counted.bytes, counted.entries), (64, 50));
+        let checks = FilterChecks {
+            checks: 3,
+            negatives: 2,
+        };
+        assert_eq!(counted.checks, checks);
+        assert_eq!(memory.file_filters(FileId(2)), FilterStatistics::default());
+        assert!(memory.block_bytes() > 1000);
+        drop(charge);
+        let counted = memory.file_filters(FileId(1));
+        assert_eq!(
+            (counted.bytes, counted.entries, counted.checks),
+            (0, 0, checks)
+        );
+        drop(blocks);
+        for number in 2..1000 {
+            drop(memory.of_file(FileId(number)));
+        }
+        // The counters of the file were removed, and the sum has their counts.
+        assert_eq!(memory.file_filters(FileId(1)), FilterStatistics::default());
+        assert_eq!(memory.filter_checks(), checks);
+        assert_eq!(memory.block_bytes(), 0);
+    }
+
+    #[test]
     fn counters_of_files_without_blocks_are_removed() {
         let memory = Arc::new(BlockMemory::default());
         let held = BlockCharge::of_block(&memory.of_file(FileId(0)), 7);
         for number in 1..10_000 {
             drop(BlockCharge::of_block(&memory.of_file(FileId(number)), 1));
         }
-        assert!(memory.files.lock().bytes.len() <= FILES_MIN + 1);
+        assert!(memory.files.lock().counters.len() <= FILES_MIN + 1);
         assert_eq!(memory.file_bytes(FileId(0)), 7);
         drop(held);
     }

@@ -16,7 +16,6 @@ use crate::value::SeparateValue;
 use quick_cache::sync::Cache;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use teak_base::stripes::{Stripe, Striped};
 use teak_base::{FileId, StorageResult};
 
 /// Statistics of a [`PageCache`].
@@ -87,20 +86,11 @@ pub struct PageCache {
     misses: AtomicU64,
     /// Uses that were counted only to give new blocks a high priority.
     uses_by_priority: AtomicU64,
-    /// Striped, because every check of a filter changes these counts.
-    filters: Striped<FilterCounts>,
     memtables: Arc<MemtableMemory>,
     lock_times: LockTimes,
     blocks_in_memory: Arc<BlockMemory>,
     nodes: Arc<NodeMemory>,
     value_bytes_max: AtomicU64,
-}
-
-/// Counts of filter results for some of the threads.
-#[derive(Debug, Default)]
-struct FilterCounts {
-    positives: AtomicU64,
-    negatives: AtomicU64,
 }
 
 /// Assumed bytes of a block, to size the cache's table. Many runs have pages of 16 KiB.
@@ -122,7 +112,6 @@ impl PageCache {
             blocks,
             misses: AtomicU64::new(0),
             uses_by_priority: AtomicU64::new(0),
-            filters: Striped::default(),
             memtables: Arc::default(),
             lock_times: LockTimes::default(),
             nodes: NodeMemory::new(&blocks_in_memory),
@@ -178,23 +167,25 @@ impl PageCache {
         self.blocks.capacity()
     }
 
-    /// Returns counts and sizes.
+    /// Bytes held now.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.blocks.weight()
+    }
+
+    /// Returns counts and sizes. Adds up the counts of all files.
     #[must_use]
     pub fn statistics(&self) -> CacheStatistics {
-        let sum = |count: fn(&FilterCounts) -> &AtomicU64| -> u64 {
-            let counts = self.filters.iter().map(count);
-            counts.map(|count| count.load(Ordering::Relaxed)).sum()
-        };
         let uses_by_priority = self.uses_by_priority.load(Ordering::Relaxed);
-        let filter_negatives = sum(|stripe| &stripe.negatives);
+        let filters = self.blocks_in_memory.filter_checks();
         CacheStatistics {
             hits: self.blocks.hits().saturating_sub(uses_by_priority),
             misses: self.misses.load(Ordering::Relaxed),
             bytes: self.blocks.weight(),
             capacity_bytes: self.blocks.capacity(),
             blocks: self.blocks.len() as u64,
-            filter_checks: sum(|stripe| &stripe.positives) + filter_negatives,
-            filter_negatives,
+            filter_checks: filters.checks,
+            filter_negatives: filters.negatives,
         }
     }
 
@@ -280,15 +271,5 @@ impl PageCache {
         if let Some(block) = self.blocks.peek(&(file, from)) {
             self.blocks.insert((file, to), block);
         }
-    }
-
-    #[inline]
-    pub(crate) fn count_filter(&self, negative: bool) {
-        let counts = self.filters.get(Stripe::current());
-        let counter = match negative {
-            true => &counts.negatives,
-            false => &counts.positives,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -1,7 +1,9 @@
-//! The shape of a tree, and what each part of its pages takes. For tools: reads the whole file.
+//! The shape of a tree, and what each part of its pages takes. For tools: reads the whole file. For a sample of pages see
+//! `page_sample`.
 
 use crate::node::{KeyRange, Node, RunForm, RunHandle, RunId, RunRef};
-use crate::page::{PagePart, PartSize};
+use crate::page::PagePart;
+use crate::run::PageSizes;
 use crate::tree::Tree;
 use std::collections::{BTreeMap, HashSet};
 use teak_base::{StorageError, StorageResult};
@@ -46,7 +48,22 @@ pub struct PartTotals {
     pub encoded_bytes: u64,
 }
 
-/// The result of [`Tree::inspect`].
+impl PartTotals {
+    /// The encodings with their shares of the pages, the most frequent first: `differences 90 %, plain 10 %`.
+    #[must_use]
+    pub fn encodings_text(&self) -> String {
+        let pages: u64 = self.encodings.values().sum();
+        let mut encodings: Vec<_> = self.encodings.iter().collect();
+        encodings.sort_by_key(|(_, pages)| std::cmp::Reverse(**pages));
+        let share = |of: u64| (of * 100).checked_div(pages).unwrap_or(0);
+        let texts = encodings
+            .into_iter()
+            .map(|(name, of)| format!("{name} {} %", share(*of)));
+        texts.collect::<Vec<String>>().join(", ")
+    }
+}
+
+/// The result of [`Tree::inspect`] and of [`Tree::sample_pages`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeInspection {
     /// The levels, the lowest first.
@@ -143,7 +160,6 @@ impl Walk<'_> {
         if handle.form == RunForm::Upper {
             return Ok(());
         }
-        self.found.entries += description.entries();
         let (found, progress) = (&mut self.found, &mut *self.progress);
         handle.run.visit_blocks(&mut |filter_bytes, page| {
             found.filter_bytes += filter_bytes;
@@ -151,12 +167,7 @@ impl Walk<'_> {
             let Some(page) = page else {
                 return Ok(());
             };
-            found.pages += 1;
-            found.encoded_bytes += page.encoded_bytes;
-            found.page_bytes += page.bytes_in_file;
-            for size in page.parts {
-                add(&mut found.parts, size);
-            }
+            found.add_page(page);
             match progress(found) {
                 true => Ok(()),
                 false => Err(StorageError::Interrupted),
@@ -165,11 +176,20 @@ impl Walk<'_> {
     }
 }
 
-fn add(parts: &mut BTreeMap<PagePart, PartTotals>, size: &PartSize) {
-    let totals = parts.entry(size.part).or_default();
-    totals.column = size.column;
-    *totals.encodings.entry(size.encoding).or_default() += 1;
-    totals.values += size.values;
-    totals.raw_bytes += size.raw_bytes;
-    totals.encoded_bytes += size.encoded_bytes;
+impl TreeInspection {
+    /// Counts a page.
+    pub(crate) fn add_page(&mut self, page: &PageSizes<'_>) {
+        self.pages += 1;
+        self.entries += page.entries;
+        self.encoded_bytes += page.encoded_bytes;
+        self.page_bytes += page.bytes_in_file;
+        for size in page.parts {
+            let totals = self.parts.entry(size.part).or_default();
+            totals.column = size.column;
+            *totals.encodings.entry(size.encoding).or_default() += 1;
+            totals.values += size.values;
+            totals.raw_bytes += size.raw_bytes;
+            totals.encoded_bytes += size.encoded_bytes;
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! flushed to sorted runs and merged down into leaves. The crate starts no
 //! threads and depends on neither transactions nor SQL.
 
+mod block_map;
 mod block_memory;
 mod cache;
 mod checkpoint;
@@ -10,6 +11,7 @@ mod cursor;
 mod empty_file;
 mod estimate;
 mod filter;
+mod filter_counts;
 mod filter_keys;
 mod flush;
 mod hidden_deletes;
@@ -30,6 +32,7 @@ mod options;
 mod overlap;
 mod page;
 mod page_counts;
+mod page_sample;
 mod payload;
 mod range_tombstone;
 mod run;
@@ -51,12 +54,14 @@ mod write;
 #[doc(hidden)]
 pub mod fuzzing;
 
+pub use block_map::{MappedRange, RangeKind, RunPlace};
 pub use block_memory::BlockMemory;
 pub use cache::{CacheStatistics, PageCache};
 pub use checkpoint::{TreeCheckpoint, TreeCheckpointTurn};
 pub use cursor::{PageRows, TreeCursor};
 pub use empty_file::is_empty_index_file;
 pub use filter::LookupKey;
+pub use filter_counts::{FilterChecks, FilterStatistics};
 pub use filter_keys::{FilterKeys, KeySuffix};
 pub use flush::{
     BulkLoad, FlushJob, FlushReport, JobKind, JobThreads, LoadedEntries, OneThread, PausedLoad,
@@ -88,7 +93,7 @@ pub use statistics::TreeStatistics;
 pub use teak_base::visibility::{Horizon, Visibility, WriteRangeStatus, WriteStatus};
 /// Bytes of the file of an empty tree.
 pub use teak_block_file::BLOCKS_START as EMPTY_FILE_BYTES;
-pub use teak_block_file::{BlockFileCounters, BlockFileCounts};
+pub use teak_block_file::{BlockFileCounters, BlockFileCounts, RangeUse};
 pub use teak_columns::{Column, Decimal, Kind as ColumnKind};
 pub use tree::Tree;
 pub use value::{EncodedReference, ReadSeparate, SeparateValue, StoredValue, ValueReference};

@@ -30,6 +30,7 @@ pub(crate) use index_table::{IndexTableBuilder, bound_between};
 pub(crate) use read_pattern::BlockSource;
 pub use read_pattern::ReadPattern;
 pub(crate) use relocate::RelocateOptions;
+pub(crate) use sizes::PageSizes;
 pub use writer::{FinishedRun, RunWriter};
 pub use writer_options::{RunWriterOptions, SeparateOptions};
 
@@ -280,7 +281,7 @@ impl Run {
     /// Checks the filter of an index block for a hash, and counts the check.
     fn filter_passes(&self, block: &IndexBlock, hash: u64) -> bool {
         let passes = block.may_contain(hash);
-        self.cache.count_filter(!passes);
+        self.blocks.count_filter(!passes);
         passes
     }
 
@@ -381,7 +382,7 @@ impl Run {
         {
             return Err(self.corrupt(address, "the index block and its run disagree"));
         }
-        block.charge(self.charge_block(block.memory_bytes()));
+        block.charge(&self.blocks);
         Ok(Arc::new(block))
     }
 

@@ -1,5 +1,6 @@
 //! Counts and sizes of a tree.
 
+use crate::FilterStatistics;
 use crate::node::LeafPath;
 use crate::tree::Tree;
 use std::sync::Arc;
@@ -87,6 +88,17 @@ impl Tree {
     pub fn cached_bytes(&self) -> u64 {
         let memory = self.cache.blocks_in_memory();
         memory.file_bytes(self.file.file_id())
+    }
+
+    /// The filters of the file's index blocks: those in memory, and their checks since the tree was opened.
+    #[must_use]
+    pub fn filter_statistics(&self) -> FilterStatistics {
+        let memory = self.cache.blocks_in_memory();
+        let filters = memory.file_filters(self.file.file_id());
+        FilterStatistics {
+            checks: filters.checks.since(&self.checks_opened),
+            ..filters
+        }
     }
 
     /// Limit of the cache that the tree shares with others, in bytes.

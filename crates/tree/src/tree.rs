@@ -19,7 +19,7 @@ use crate::node::{Key, Node, NodeReader, WATERMARK_MIN};
 use crate::payload::Payload;
 use crate::shared_runs::SharedRuns;
 use crate::version::{MemtableSlot, TreeVersion};
-use crate::{PageCache, TreeOptions};
+use crate::{FilterChecks, PageCache, TreeOptions};
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
 use std::fmt;
@@ -61,6 +61,8 @@ pub struct Tree {
     pub(crate) counters: TreeCounters,
     /// The size of the upper runs when the tree was opened.
     pub(crate) upper_bytes_opened: u64,
+    /// The checks of the file's filters that were counted when the tree was opened, if it was open before.
+    pub(crate) checks_opened: FilterChecks,
     /// Whether the tree was opened with [`Tree::open_damaged`].
     is_for_salvage: bool,
     /// The superblock and the root, if they were skipped.
@@ -176,7 +178,7 @@ impl Tree {
         is_for_salvage: bool,
         mut lost: Vec<LostPart>,
     ) -> StorageResult<Arc<Self>> {
-        let options = payload.options;
+        let (options, file_id) = (payload.options, file.file_id());
         let next_child_id = payload.next_child_id.max(1);
         let mut install = InstallState::new(payload.flushed_lsn, next_child_id);
         let nodes = NodeReader::new(&file, cache, next_child_id);
@@ -227,6 +229,7 @@ impl Tree {
             nodes,
             counters: TreeCounters::default(),
             upper_bytes_opened,
+            checks_opened: cache.blocks_in_memory().file_filters(file_id).checks,
             is_for_salvage,
             lost,
         }))

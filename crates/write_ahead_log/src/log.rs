@@ -60,6 +60,12 @@ impl WriteAheadLog {
         Lsn(self.state.lock().end())
     }
 
+    /// The position of the oldest record in the segment files.
+    #[must_use]
+    pub fn start(&self) -> Lsn {
+        Lsn(self.segments.lock().first_lsn())
+    }
+
     /// The position before which all records are durable.
     #[must_use]
     pub fn durable(&self) -> Lsn {

@@ -79,6 +79,11 @@ impl SegmentList {
             .collect()
     }
 
+    /// The position of the first batch.
+    pub(crate) fn first_lsn(&self) -> u64 {
+        self.segments.front().map_or(0, |oldest| oldest.first_lsn)
+    }
+
     /// The length of the current segment.
     pub(crate) fn current_bytes(&self) -> u64 {
         self.segments.back().map_or(0, |current| current.bytes)

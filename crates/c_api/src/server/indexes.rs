@@ -49,6 +49,14 @@ pub struct teak_index_info {
     pub blocks_read: u64,
     /// Bytes of these blocks in the file.
     pub bytes_read: u64,
+    /// Bytes of the filters in memory, which are a part of cached_bytes.
+    pub filter_bytes_in_memory: u64,
+    /// Number of entries of the index blocks with these filters.
+    pub filter_entries_in_memory: u64,
+    /// Number of look-ups in filters since the file was opened.
+    pub filter_checks: u64,
+    /// Number of those that excluded the key.
+    pub filter_negatives: u64,
     /// Bytes before compression that flushes of memtables have written since the file was opened.
     pub raw_bytes_flushed: u64,
     /// Bytes before compression that all flushes and merges have written since the file was opened.
@@ -77,6 +85,10 @@ fn info(report: &IndexReport) -> teak_index_info {
         pages: report.pages,
         blocks_read: report.blocks_read,
         bytes_read: report.bytes_read,
+        filter_bytes_in_memory: report.filter_bytes_in_memory,
+        filter_entries_in_memory: report.filter_entries_in_memory,
+        filter_checks: report.filter_checks,
+        filter_negatives: report.filter_negatives,
         raw_bytes_flushed: report.raw_bytes_flushed,
         raw_bytes_written: report.raw_bytes_written,
         bytes_written: report.bytes_written,

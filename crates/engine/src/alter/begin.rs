@@ -5,6 +5,7 @@ use super::{Added, AddedIndex, Alteration, EntryOrder, Filling};
 use crate::catalogue::IndexEntry;
 use crate::core::EngineCore;
 use crate::core::index::Index;
+use crate::core::running_jobs::RunningKind;
 use crate::core::sorts::{SortMemory, sorter_options};
 use crate::core::table::Table;
 use crate::core::tables::{NO_TABLE, UNOWNED_FILE_COUNTER};
@@ -59,6 +60,7 @@ impl Engine {
             duplicate: Duplicate::default(),
             repair: None,
             is_committed: false,
+            running: None,
         };
         // While `open` exists, the files cannot be closed.
         let open = alteration.handle.indexes()?;
@@ -68,6 +70,8 @@ impl Engine {
         let _changes = core.lock_changes(table.is_temporary());
         alteration.first_added = count_indexes(core, &table, open.len(), added.len())?;
         alteration.added = create_indexes(core, &table, added)?;
+        let first = alteration.added.first().map(|one| &one.index);
+        alteration.running = first.map(|index| core.running_jobs.begin(RunningKind::Build, index));
         let added = alteration.added.iter().map(|one| &one.index);
         let indexes: Vec<Arc<Index>> = open.iter().chain(added).cloned().collect();
         table

@@ -47,7 +47,17 @@ impl Alteration {
     /// `InvalidArgument` when an index that is not unique got a key twice;
     /// `Wait(Interrupted)`, `Storage`. After an error the alteration can only be dropped.
     pub fn build(&mut self, progress: &mut dyn FnMut(u64, u64)) -> EngineResult<()> {
-        let built = self.build_indexes(progress);
+        let running = self
+            .running
+            .as_ref()
+            .map(|running| Arc::clone(&running.job));
+        let mut progress = |done, total| {
+            if let Some(job) = &running {
+                job.set_progress(done, total);
+            }
+            progress(done, total);
+        };
+        let built = self.build_indexes(&mut progress);
         // An index whose building a writer has ended.
         if matches!(built, Err(EngineError::DuplicateKey)) {
             self.require_building()?;

@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// What a round of checkpoints is waiting for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,18 +32,21 @@ impl fmt::Display for Waiting {
     }
 }
 
+/// A round in progress.
 #[derive(Clone, Debug)]
-struct Running {
-    since: Instant,
-    indexes: usize,
-    done: usize,
-    waiting: Waiting,
+pub(crate) struct RunningRound {
+    pub since: Instant,
+    pub started: SystemTime,
+    /// The indexes of the round, and those that are done.
+    pub indexes: usize,
+    pub done: usize,
+    pub waiting: Waiting,
 }
 
 /// The round of checkpoints in progress, and counts of those that ended.
 #[derive(Debug, Default)]
 pub(crate) struct CheckpointProgress {
-    running: Mutex<Option<Running>>,
+    running: Mutex<Option<RunningRound>>,
     /// Rounds completed.
     pub rounds: AtomicU64,
     /// Index files whose checkpoints were completed.
@@ -58,12 +61,18 @@ pub(crate) struct CheckpointProgress {
 impl CheckpointProgress {
     /// A round of checkpoints begins; `indexes` is the number of indexes.
     pub(crate) fn begin(&self, indexes: usize) {
-        *self.running.lock() = Some(Running {
+        *self.running.lock() = Some(RunningRound {
             since: Instant::now(),
+            started: SystemTime::now(),
             indexes,
             done: 0,
             waiting: Waiting::Capture,
         });
+    }
+
+    /// The round in progress.
+    pub(crate) fn running(&self) -> Option<RunningRound> {
+        self.running.lock().clone()
     }
 
     /// Sets what the round is waiting for.

@@ -7,7 +7,7 @@ use super::index::Index;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use teak_base::StorageResult;
+use teak_base::{FileId, StorageResult};
 use teak_tree::TreeCheckpoint;
 
 /// One step of the checkpoint of one index.
@@ -63,6 +63,18 @@ impl CheckpointQueue {
         self.state.lock().waiting.extend(steps);
     }
 
+    /// The files of the indexes whose steps wait, and whether the step is a commit.
+    pub(crate) fn waiting(&self) -> Vec<(FileId, bool)> {
+        let state = self.state.lock();
+        let steps = state.waiting.iter();
+        steps
+            .map(|queued| {
+                let is_commit = matches!(queued.step, CheckpointStep::Commit(_));
+                (queued.index.entry.file, is_commit)
+            })
+            .collect()
+    }
+
     /// Takes a step, for the thread that added it.
     pub(crate) fn take(&self) -> Option<QueuedStep> {
         let mut state = self.state.lock();
@@ -116,7 +128,6 @@ mod tests {
     use crate::catalogue::IndexEntry;
     use crate::definition::IndexDefinition;
     use std::path::Path;
-    use teak_base::FileId;
     use teak_disk::{Disk, MemoryDisk};
     use teak_tree::{PageCache, Tree, TreeOptions};
 

@@ -44,15 +44,25 @@ impl LogStalls {
     /// Whether writers must be slowed.
     #[inline]
     pub(crate) fn is_slow(log: LogUse) -> bool {
-        log.bytes > log.bytes_max / SLOW_SHARE
+        log.bytes > Self::slow_bytes(log)
+    }
+
+    /// The size above which writers are slowed.
+    #[inline]
+    pub(crate) fn slow_bytes(log: LogUse) -> u64 {
+        log.bytes_max / SLOW_SHARE
+    }
+
+    /// The size at which writers stop before their next row.
+    pub(crate) fn stop_bytes(log: LogUse) -> u64 {
+        log.stop_bytes.saturating_sub(log.bytes_max / STOP_MARGIN)
     }
 
     /// The pressure on writers: zero where the slowdown begins, one at the stop.
     // Byte counts of a log are below 2^53.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn pressure(log: LogUse) -> f64 {
-        let slow = log.bytes_max / SLOW_SHARE;
-        let stop = log.stop_bytes.saturating_sub(log.bytes_max / STOP_MARGIN);
+        let (slow, stop) = (Self::slow_bytes(log), Self::stop_bytes(log));
         let excess = log.bytes.saturating_sub(slow) as f64;
         excess / stop.saturating_sub(slow).max(1) as f64
     }

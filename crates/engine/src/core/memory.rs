@@ -53,7 +53,7 @@ impl MemoryContext<'_> {
         let memtables = self.cache.memtables();
         let used = memtables.used();
         let seen = self.budget.without_unflushable(used);
-        let page_cache = self.cache.statistics().bytes;
+        let page_cache = self.cache.held_bytes();
         let measured = self.heap.map(|heap| {
             self.meter.others(|| {
                 let allocated = heap.allocated_bytes() + memtables.mapped_bytes();

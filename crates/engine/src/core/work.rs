@@ -109,6 +109,17 @@ impl Lists {
     }
 }
 
+/// Work on an index that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WaitingWork {
+    pub file: FileId,
+    pub kind: WorkKind,
+    /// Frozen bytes, or bytes in children where jobs are due, those of running jobs included.
+    pub bytes: u64,
+    /// When work that has failed is tried again.
+    pub retry_at: Option<Instant>,
+}
+
 /// The indexes with work.
 #[derive(Debug, Default)]
 pub(crate) struct WorkQueue {
@@ -248,6 +259,44 @@ impl WorkQueue {
             let failure = index.attempts(WorkKind::Memtables).failure();
             failure.filter(|_| entry.frozen > 0)
         })
+    }
+
+    /// The work that waits, flushes first, the most urgent first in each kind; then work that has failed.
+    pub(crate) fn waiting(&self) -> Vec<WaitingWork> {
+        let lists = self.lists.lock();
+        let waiting = |file: &FileId, kind| {
+            let entry = lists.entries.get(file)?;
+            Some(match kind {
+                WorkKind::Memtables => (entry.frozen, entry.flush_at),
+                WorkKind::Runs => (entry.due, entry.merge_at),
+            })
+        };
+        let kinds = [
+            (WorkKind::Memtables, &lists.frozen),
+            (WorkKind::Runs, &lists.due),
+        ];
+        let ready = kinds
+            .into_iter()
+            .flat_map(|(kind, list)| list.iter().rev().map(move |(_, file)| (*file, kind)));
+        let failed = lists.retries.iter().flat_map(|(at, file)| {
+            let is_of = move |kind: &WorkKind| {
+                waiting(file, *kind).is_some_and(|(_, retry_at)| retry_at == Some(*at))
+            };
+            let kinds = [WorkKind::Memtables, WorkKind::Runs].into_iter();
+            kinds.filter(is_of).map(|kind| (*file, kind))
+        });
+        ready
+            .chain(failed)
+            .filter_map(|(file, kind)| {
+                let (bytes, retry_at) = waiting(&file, kind)?;
+                Some(WaitingWork {
+                    file,
+                    kind,
+                    bytes,
+                    retry_at,
+                })
+            })
+            .collect()
     }
 
     /// Marks an index for compaction without waiting for idle time.

@@ -20,6 +20,7 @@
 use super::{IndexLoad, RowLoad};
 use crate::core::EngineCore;
 use crate::core::index::Index;
+use crate::core::running_jobs::RunningKind;
 use crate::core::sorts::{added_twice, checked, is_report_due};
 use crate::core::table::Table;
 use crate::error::{EngineError, EngineResult};
@@ -31,8 +32,8 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
-use teak_base::WriteId;
 use teak_base::bytes::key_successor;
+use teak_base::{FileId, WriteId};
 use teak_bulk_load::{LoadError, LoadObserver};
 use teak_transactions::{
     LockMode, RangeLockKind, RangeQueuePositions, RowName, TransactionHandle, WaitError,
@@ -241,7 +242,15 @@ impl EngineTransaction {
             return Ok(0);
         }
         let (table, write_id) = (load.table.share(), load.write_id);
-        let mut written = self.write_entries(load, progress)?;
+        let file = load
+            .indexes
+            .first()
+            .map_or(FileId(0), |rows| rows.entry.file);
+        let running = self.core.running_jobs.begin_on(RunningKind::Load, file);
+        let mut written = self.write_entries(load, &mut |done, total| {
+            running.job.set_progress(done, total);
+            progress(done, total);
+        })?;
         self.admit_again(&table)?;
         self.begin_turn(&table.table, &written, write_id)?;
         for index in written.iter().filter(|index| index.unique) {

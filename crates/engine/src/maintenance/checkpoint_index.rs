@@ -3,6 +3,7 @@
 use super::flusher::FlushContext;
 use crate::core::checkpoint_queue::{CheckpointStep, QueuedStep, StepOutcome};
 use crate::core::index::Index;
+use crate::core::running_jobs::RunningKind;
 use crate::error::{EngineError, EngineResult};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ fn capture(
     if index.is_dropped() {
         return Ok(None);
     }
+    let kind = RunningKind::CheckpointCapture;
+    let _running = context.running_jobs.begin(kind, index);
     // During this turn no other checkpoint of the index is in progress. So its last captured
     // state is durable, or the tree still needs a checkpoint.
     let turn = index.tree.begin_checkpoint();
@@ -37,7 +40,13 @@ fn capture(
 /// Makes a captured state durable. Unless the table is temporary, the whole log was
 /// synced after the capture, and not only up to the position of the entries:
 /// merges settle committed writes, whose commit records may be later.
-fn commit(index: &Index, mut checkpoint: Box<TreeCheckpoint>) -> StorageResult<()> {
+fn commit(
+    context: &FlushContext<'_>,
+    index: &Index,
+    mut checkpoint: Box<TreeCheckpoint>,
+) -> StorageResult<()> {
+    let kind = RunningKind::CheckpointCommit;
+    let _running = context.running_jobs.begin(kind, index);
     checkpoint.commit()?;
     index.contains_from(checkpoint.oldest_unpurged_write_id());
     // Ends the turn: the next checkpoint of the index may begin.
@@ -49,11 +58,11 @@ impl FlushContext<'_> {
     /// Makes the flushed content of one index durable.
     pub(crate) fn checkpoint_index(&self, index: &Arc<Index>) -> EngineResult<()> {
         let outcome = match capture(self, index) {
-            Ok(Some(checkpoint)) if index.is_temporary() => commit(index, checkpoint),
+            Ok(Some(checkpoint)) if index.is_temporary() => commit(self, index, checkpoint),
             Ok(Some(checkpoint)) => self
                 .log
                 .sync(self.log.end())
-                .and_then(|()| commit(index, checkpoint)),
+                .and_then(|()| commit(self, index, checkpoint)),
             Ok(None) => return Ok(()),
             Err(error) => Err(error),
         };
@@ -76,7 +85,7 @@ impl FlushContext<'_> {
         let QueuedStep { index, step } = queued;
         let run = || match step {
             CheckpointStep::Capture => capture(self, &index),
-            CheckpointStep::Commit(checkpoint) => commit(&index, checkpoint).map(|()| None),
+            CheckpointStep::Commit(checkpoint) => commit(self, &index, checkpoint).map(|()| None),
         };
         let outcome = std::panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
             let path = &index.entry.path;

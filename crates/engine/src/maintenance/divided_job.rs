@@ -4,7 +4,7 @@ use crate::core::job_threads::JobThreadCounts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use teak_disk::{IoJob, IoPacer};
+use teak_disk::{IoJob, IoPacer, IoProgress};
 use teak_tree::JobThreads;
 
 /// Runs the parts of a job on this thread, and on new ones while flushers are idle.
@@ -13,6 +13,7 @@ pub(super) struct PartThreads<'a> {
     pub(super) pacer: &'a Arc<IoPacer>,
     /// The I/O of the parts counts for this job.
     pub(super) io: IoJob,
+    pub(super) progress: &'a Arc<IoProgress>,
 }
 
 impl JobThreads for PartThreads<'_> {
@@ -34,7 +35,7 @@ impl JobThreads for PartThreads<'_> {
                 };
                 let help = || {
                     let _working = working;
-                    let _io = self.pacer.begin(self.io);
+                    let _io = self.pacer.begin_counted(self.io, self.progress);
                     work();
                 };
                 // Without another thread, this one runs all parts.

@@ -20,6 +20,7 @@ use crate::core::job_threads::JobThreadCounts;
 use crate::core::log_stalls::LogStalls;
 use crate::core::memory::MemoryContext;
 use crate::core::messages::Messages;
+use crate::core::running_jobs::{RunningJobs, RunningKind};
 use crate::core::signals::Signals;
 use crate::core::work::WorkQueue;
 use crate::core::work_kind::WorkKind;
@@ -51,6 +52,7 @@ pub(crate) struct FlushContext<'a> {
     pub cache: &'a PageCache,
     pub delays: &'a Delays,
     pub job_threads: &'a JobThreadCounts,
+    pub running_jobs: &'a RunningJobs,
     pub pacer: &'a Arc<IoPacer>,
     pub log_stalls: &'a LogStalls,
     pub aborted: &'a AbortedLoad,
@@ -76,6 +78,7 @@ impl<'a> From<&'a EngineCore> for FlushContext<'a> {
             cache: &core.files.cache,
             delays: &core.delays,
             job_threads: &core.job_threads,
+            running_jobs: &core.running_jobs,
             pacer: &core.pacer,
             log_stalls: &core.log_stalls,
             aborted: &core.aborted,
@@ -250,7 +253,7 @@ impl FlushContext<'_> {
         self.budget.fit_memtables(&used);
         self.budget.lend_to_page_cache(&used, Instant::now());
         let capacity = self.budget.page_cache_bytes_with(&used);
-        let current = self.cache.statistics().capacity_bytes;
+        let current = self.cache.capacity_bytes();
         if capacity.abs_diff(current) > self.budget.total() / 128 {
             self.cache.set_capacity(capacity);
         }
@@ -307,15 +310,19 @@ impl FlushContext<'_> {
             urgency,
             file: index.entry.file,
         };
+        let kind = RunningKind::Tree(job.kind(), purpose);
+        let running = self.running_jobs.begin(kind, index);
+        let progress = &running.job.io;
         let threads = PartThreads {
             counts: self.job_threads,
             pacer: self.pacer,
             io,
+            progress,
         };
         let working = self.job_threads.begin();
-        let scope = self.pacer.begin(io);
+        let scope = self.pacer.begin_counted(io, progress);
         let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| job.run_on(&threads, &horizon)));
-        drop((scope, working));
+        drop((scope, working, running));
         self.note_change(index);
         outcome.unwrap_or_else(|_| {
             let path = &index.entry.path;

@@ -55,6 +55,8 @@ struct Part {
     kind: Option<String>,
     /// Pages with each encoding.
     encodings: BTreeMap<&'static str, u64>,
+    #[serde(skip)]
+    encodings_text: String,
     values: u64,
     raw_bytes: u64,
     encoded_bytes: u64,
@@ -99,6 +101,7 @@ fn parts(found: &BTreeMap<PagePart, PartTotals>) -> Vec<Part> {
             .column
             .map(|(kind, bytes)| format!("{kind:?}, {bytes} bytes")),
         encodings: totals.encodings.clone(),
+        encodings_text: totals.encodings_text(),
         values: totals.values,
         raw_bytes: totals.raw_bytes,
         encoded_bytes: totals.encoded_bytes,
@@ -208,15 +211,6 @@ impl Report {
             "encodings",
         ]);
         for part in &self.parts {
-            let pages: u64 = part.encodings.values().sum();
-            let mut encodings: Vec<_> = part.encodings.iter().collect();
-            encodings.sort_by_key(|(_, pages)| std::cmp::Reverse(**pages));
-            let encodings: Vec<String> = encodings
-                .into_iter()
-                .map(|(name, of)| {
-                    format!("{name} {} %", (of * 100).checked_div(pages).unwrap_or(0))
-                })
-                .collect();
             table.row(vec![
                 part.part.clone(),
                 part.kind.clone().unwrap_or_default(),
@@ -224,7 +218,7 @@ impl Report {
                 ByteSize(part.raw_bytes).to_string(),
                 ByteSize(part.encoded_bytes).to_string(),
                 ratio(part.raw_bytes, part.encoded_bytes),
-                encodings.join(", "),
+                part.encodings_text.clone(),
             ]);
         }
         table.text()

@@ -7,8 +7,9 @@
 //! whose last key is at or after it. The versions of one key may continue over several pages, but
 //! not over several index blocks.
 
-use crate::block_memory::BlockCharge;
+use crate::block_memory::{BlockCharge, FileBlocks};
 use crate::filter::{self, FilterSize};
+use crate::filter_counts::FilterInMemory;
 use crate::key_search::KeySearch;
 use teak_base::Codec;
 use teak_base::bytes::{Malformed, Put, Take};
@@ -128,8 +129,13 @@ impl IndexBlock {
     }
 
     /// Counts the memory of the block as long as it exists.
-    pub(crate) fn charge(&mut self, charge: BlockCharge) {
-        self.charge = Some(charge);
+    pub(crate) fn charge(&mut self, file: &FileBlocks) {
+        let filter = FilterInMemory {
+            bytes: to_u32(self.filter.bytes.len()),
+            entries: to_u32(self.pages.iter().map(|page| page.entries as usize).sum()),
+        };
+        let bytes = self.memory_bytes();
+        self.charge = Some(BlockCharge::of_index_block(file, bytes, filter));
     }
 
     pub(crate) fn pages(&self) -> &[PageRecord] {
@@ -156,12 +162,13 @@ impl IndexBlock {
         key(&self.pages, &self.keys, page)
     }
 
-    /// Whether there is a filter.
-    #[inline]
+    /// Bytes of the filter.
     pub(crate) fn filter_bytes(&self) -> usize {
         self.filter.bytes.len()
     }
 
+    /// Whether there is a filter.
+    #[inline]
     pub(crate) fn has_filter(&self) -> bool {
         !self.filter.bytes.is_empty()
     }

@@ -99,6 +99,12 @@ impl IndexTable {
             .map_or(0, |block| u64::from(block.pages_end))
     }
 
+    /// The block with a page, by the number of the page in the run.
+    pub(crate) fn block_of_page(&self, page: u64) -> Option<usize> {
+        let ends_before = |block: &BlockRecord| u64::from(block.pages_end) <= page;
+        (page < self.pages()).then(|| self.blocks.partition_point(ends_before))
+    }
+
     fn before(&self, block: usize) -> Option<&BlockRecord> {
         self.blocks.get(block.checked_sub(1)?)
     }
@@ -320,6 +326,10 @@ mod tests {
         #[test]
         fn tables_round_trip(blocks in blocks()) {
             let table = table(&blocks);
+            for page in 0..=table.pages() {
+                let block = (0..table.len()).find(|block| page < table.pages_before(block + 1));
+                prop_assert_eq!(table.block_of_page(page), block);
+            }
             let mut bytes = Vec::new();
             table.encode(&mut bytes);
             let mut take = Take::new(&bytes);

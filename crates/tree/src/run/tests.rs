@@ -279,6 +279,13 @@ fn filters_keep_absent_keys_from_reading_pages() {
     assert_eq!(statistics.filter_checks, 499);
     assert!(statistics.filter_negatives > 480);
     assert!(file.statistics().blocks_read < 20);
+    let filters = cache.blocks_in_memory().file_filters(FileId(3));
+    assert_eq!(filters.checks.checks, 499);
+    assert_eq!(filters.checks.negatives, statistics.filter_negatives);
+    let index = &run.description().index;
+    let blocks = (0..index.len()).map(|block| run.stored_index_block(block).unwrap());
+    let bytes: usize = blocks.map(|block| block.filter_bytes()).sum();
+    assert_eq!((filters.bytes, filters.entries), (bytes as u64, 500));
 }
 
 #[test]

@@ -426,7 +426,10 @@ impl<'a> RunWriter<'a> {
         let Ok(mut page) = Page::decode(self.raw.clone()) else {
             unreachable!("the page was encoded just now");
         };
-        page.charge(self.charge(page.memory_bytes()));
+        page.charge(BlockCharge::of_block(
+            self.file_blocks(),
+            page.memory_bytes(),
+        ));
         self.insert(offset, Priority::Normal, Cached::Page(Arc::new(page)));
     }
 
@@ -436,17 +439,15 @@ impl<'a> RunWriter<'a> {
         let Ok(mut block) = IndexBlock::decode(&self.raw) else {
             unreachable!("the index block was encoded just now");
         };
-        block.charge(self.charge(block.memory_bytes()));
+        block.charge(self.file_blocks());
         self.insert(offset, Priority::High, Cached::Index(Arc::new(block)));
     }
 
-    fn charge(&mut self, bytes: usize) -> BlockCharge {
+    fn file_blocks(&mut self) -> &FileBlocks {
         let (memory, file) = (self.cache.blocks_in_memory(), self.file.file_id());
-        let blocks = self
-            .warmth
+        self.warmth
             .blocks
-            .get_or_insert_with(|| memory.of_file(file));
-        BlockCharge::of_block(blocks, bytes)
+            .get_or_insert_with(|| memory.of_file(file))
     }
 
     fn insert(&self, offset: u64, priority: Priority, block: Cached) {

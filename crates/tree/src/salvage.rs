@@ -9,6 +9,7 @@
 //! deletion. The cursor then returns the newest version that is left, marked as doubtful. So no key
 //! with a readable value is omitted, unless its newest readable version is a delete.
 
+mod columns;
 mod cursor;
 mod run;
 mod survey;

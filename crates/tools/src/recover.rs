@@ -1,8 +1,10 @@
 //! `teak recover`: what is left of a damaged index file.
 
 mod report;
+mod scanned;
 
 use self::report::Report;
+use self::scanned::ScannedRows;
 use crate::cell::{Cell, Column, hex};
 use crate::definition::Frm;
 use crate::index_files::open_damaged;
@@ -28,6 +30,10 @@ const LOST: u8 = 2;
 /// For each lost part, standard error shows its range of keys and the number of its entries, as far as they are known.
 /// A lost part that is not at the bottom of the tree may have contained newer versions of rows, or their deletes: the older
 /// versions are written, and counted as doubtful. --doubtful adds a column that says which they are.
+///
+/// If a node cannot be read, for example because the end of the file is missing, the pages below it are searched in the
+/// whole file and sorted, with spill files in --scratch. Of several versions of a row the one that seems to be the newest is
+/// written. All of these rows count as doubtful.
 ///
 /// The state is that of the last checkpoint of the file. What was written later is in the log: see `teak dump --log`.
 /// In its data directory, or with --data, the catalogue says what the columns are and which writes were
@@ -65,6 +71,9 @@ pub(crate) struct Arguments {
     /// The data directory whose catalogue describes the file
     #[arg(long, value_name = "DIRECTORY")]
     data: Option<PathBuf>,
+    /// The directory of spill files; that of the system when not given
+    #[arg(long, value_name = "DIRECTORY")]
+    scratch: Option<PathBuf>,
     /// The .frm file of the table, if the catalogue does not contain it
     #[arg(long, value_name = "FILE")]
     frm: Option<PathBuf>,
@@ -81,8 +90,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     let name = file.name();
     let reader = file.reader(&tree, frm);
     let writes = file.writes();
-    let mut report = Report::new(&file.path);
-    let mut output = open(arguments.output.as_ref())?;
+    let mut file_output = open(arguments.output.as_ref())?;
     let mut columns = reader.columns().to_vec();
     if arguments.doubtful {
         columns.push(Column {
@@ -91,26 +99,35 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
         });
     }
     let into = arguments.into.as_deref().unwrap_or_else(|| table_of(&name));
-    let mut writer = RowWriter::new(&mut *output, arguments.format, &columns, into)?;
-    let mut progress = Progress::new(&name, Unit::Rows, tree.statistics().rows);
+    let lost = tree.lost_subtrees().map_err(io::Error::other)?;
+    let mut scanned = match lost.is_empty() {
+        true => None,
+        false => {
+            let scratch = arguments.scratch.clone();
+            let scratch = scratch.unwrap_or_else(std::env::temp_dir);
+            Some(ScannedRows::read(&tree, &lost, &writes, scratch)?)
+        }
+    };
+    let mut output = Output {
+        writer: RowWriter::new(&mut *file_output, arguments.format, &columns, into)?,
+        reader: &reader,
+        report: Report::new(&file.path),
+        progress: Progress::new(&name, Unit::Rows, tree.statistics().rows),
+        shows_doubtful: arguments.doubtful,
+    };
     let mut cursor = tree.salvage(&writes);
     while let Some(entry) = cursor.next().map_err(io::Error::other)? {
-        match reader.read(entry.key, entry.value) {
-            Ok(mut cells) => {
-                if arguments.doubtful {
-                    let digit = if entry.is_doubtful { "1" } else { "0" };
-                    cells.push(Cell::Number(digit.to_owned()));
-                }
-                writer.row(&cells)?;
-                report.rows += 1;
-                report.doubtful_rows += u64::from(entry.is_doubtful);
-            }
-            Err(reason) => report.undecodable(entry.key, &reason),
+        if let Some(scanned) = &mut scanned {
+            scanned.pass(Some(entry.key), &mut |key, value| {
+                output.scanned(key, value)
+            })?;
         }
-        progress.at(report.rows);
+        output.row(entry.key, entry.value, entry.is_doubtful)?;
     }
-    drop(progress);
-    writer.finish()?;
+    if let Some(scanned) = &mut scanned {
+        scanned.pass(None, &mut |key, value| output.scanned(key, value))?;
+    }
+    let mut report = output.finish()?;
     for part in cursor.lost() {
         report.lost(part, &|key| key_text(&reader, key));
     }
@@ -125,6 +142,47 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
         true => ExitCode::from(LOST),
         false => ExitCode::SUCCESS,
     })
+}
+
+/// Where rows are written, decoded and counted.
+struct Output<'a> {
+    writer: RowWriter<'a>,
+    reader: &'a RowReader,
+    report: Report,
+    progress: Progress,
+    /// Whether a column says if a row is doubtful.
+    shows_doubtful: bool,
+}
+
+impl Output<'_> {
+    fn row(&mut self, key: &[u8], value: &[u8], is_doubtful: bool) -> io::Result<()> {
+        match self.reader.read(key, value) {
+            Ok(mut cells) => {
+                if self.shows_doubtful {
+                    let digit = if is_doubtful { "1" } else { "0" };
+                    cells.push(Cell::Number(digit.to_owned()));
+                }
+                self.writer.row(&cells)?;
+                self.report.rows += 1;
+                self.report.doubtful_rows += u64::from(is_doubtful);
+            }
+            Err(reason) => self.report.undecodable(key, &reason),
+        }
+        self.progress.at(self.report.rows);
+        Ok(())
+    }
+
+    /// Writes a row of a page whose node is lost.
+    fn scanned(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        self.report.rows_of_lost_nodes += 1;
+        self.row(key, value, true)
+    }
+
+    fn finish(self) -> io::Result<Report> {
+        drop(self.progress);
+        self.writer.finish()?;
+        Ok(self.report)
+    }
 }
 
 /// A key as values of columns, if it can be decoded.

@@ -11,7 +11,9 @@
 
 mod columns;
 mod cursor;
+mod pages;
 mod run;
 mod survey;
 
 pub use cursor::{SalvageCursor, SalvagedEntry};
+pub use pages::FoundVersion;

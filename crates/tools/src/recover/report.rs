@@ -16,6 +16,8 @@ pub(super) struct Report {
     pub(super) rows: u64,
     /// Of these, rows of which a newer version or the delete may be lost.
     pub(super) doubtful_rows: u64,
+    /// Of these, rows of pages whose nodes are lost.
+    pub(super) rows_of_lost_nodes: u64,
     /// Rows that do not match the definition of the table.
     undecodable_rows: u64,
     /// Entries of the lost parts, as far as their number is known.
@@ -58,6 +60,7 @@ impl Report {
             file: file.display().to_string(),
             rows: 0,
             doubtful_rows: 0,
+            rows_of_lost_nodes: 0,
             undecodable_rows: 0,
             lost_entries: 0,
             lost: Vec::new(),
@@ -111,13 +114,22 @@ impl Report {
         }
         let lost = match self.lost.len() {
             0 => "nothing lost".to_owned(),
-            1 => format!("1 part lost, with at least {} entries", grouped(self.lost_entries)),
+            1 => format!(
+                "1 part lost, with at least {} entries",
+                grouped(self.lost_entries)
+            ),
             parts => format!(
                 "{} parts lost, with at least {} entries",
                 grouped(parts as u64),
                 grouped(self.lost_entries)
             ),
         };
+        if self.rows_of_lost_nodes > 0 {
+            let rows = grouped(self.rows_of_lost_nodes);
+            eprintln!(
+                "teak: {rows} rows are of pages whose nodes are lost; some may be older, or were deleted"
+            );
+        }
         eprintln!(
             "teak: {} rows read, {} of them doubtful, {} left out; {lost}",
             grouped(self.rows),

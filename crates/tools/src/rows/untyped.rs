@@ -2,7 +2,7 @@
 
 use super::text;
 use super::times::{big_endian, little_endian};
-use super::value::decimal;
+use super::value::{decimal, float};
 use crate::cell::{Cell, Column};
 use teak_base::bytes::Take;
 use teak_tree::{Column as Kind, ColumnKind, PageColumns};
@@ -114,7 +114,7 @@ fn cell(column: Kind, bytes: &[u8]) -> Cell {
             let value = little_endian(bytes) << unused;
             Cell::Number((value.cast_signed() >> unused).to_string())
         }
-        ColumnKind::Float => float(bytes),
+        ColumnKind::Float => float_cell(bytes),
         ColumnKind::Decimal => match decimal(bytes, scale) {
             Some(digits) => Cell::Number(digits),
             None => Cell::Bytes(bytes.to_vec()),
@@ -122,12 +122,12 @@ fn cell(column: Kind, bytes: &[u8]) -> Cell {
     }
 }
 
-fn float(bytes: &[u8]) -> Cell {
+fn float_cell(bytes: &[u8]) -> Cell {
     let four = bytes.try_into().map(f32::from_le_bytes);
     let eight = bytes.try_into().map(f64::from_le_bytes);
     match (four, eight) {
-        (Ok(value), _) if value.is_finite() => Cell::Number(value.to_string()),
-        (_, Ok(value)) if value.is_finite() => Cell::Number(value.to_string()),
+        (Ok(value), _) => float(value, f64::from(value).abs()),
+        (_, Ok(value)) => float(value, value.abs()),
         _ => Cell::Bytes(bytes.to_vec()),
     }
 }

@@ -7,6 +7,7 @@ use super::times::{
 };
 use crate::cell::Cell;
 use crate::definition::{Encoding, FrmColumn, Type, encoding_of};
+use std::fmt::{Display, LowerExp};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bytes of the digits of a decimal number that fill no group of nine.
@@ -59,11 +60,15 @@ pub(super) fn decimal(bytes: &[u8], scale: usize) -> Option<String> {
     Some(text)
 }
 
-/// A number, or a text for values that no number of JSON or SQL is.
-fn float(value: f64, text: String) -> Cell {
-    match value.is_finite() {
-        true => Cell::Number(text),
-        false => Cell::Text(text),
+/// A number, or a text for values that no number of JSON or SQL is. `size`: the absolute value. Very large and small numbers
+/// have an exponent: SQL takes numbers without one for decimals, which have few digits.
+pub(super) fn float(value: impl Display + LowerExp, size: f64) -> Cell {
+    if !size.is_finite() {
+        Cell::Text(value.to_string())
+    } else if size == 0.0 || (1e-5..1e15).contains(&size) {
+        Cell::Number(value.to_string())
+    } else {
+        Cell::Number(format!("{value:e}"))
     }
 }
 
@@ -144,14 +149,14 @@ pub(super) fn cell(column: &FrmColumn, bytes: &[u8], high_bits: u64) -> Result<C
         Type::Float => match bytes.try_into() {
             Ok(four) => {
                 let value = f32::from_le_bytes(four);
-                float(value.into(), value.to_string())
+                float(value, f64::from(value).abs())
             }
             Err(_) => return Err("a FLOAT does not have four bytes".to_owned()),
         },
         Type::Double => match bytes.try_into() {
             Ok(eight) => {
                 let value = f64::from_le_bytes(eight);
-                float(value, value.to_string())
+                float(value, value.abs())
             }
             Err(_) => return Err("a DOUBLE does not have eight bytes".to_owned()),
         },
@@ -227,6 +232,18 @@ mod tests {
         assert_eq!(decimal(&negative, 4).unwrap(), "-1234567890.1234");
         assert_eq!(decimal(&[0x80, 5], 2).unwrap(), "0.05");
         assert_eq!(decimal(&[], 2), None);
+    }
+
+    #[test]
+    fn very_large_and_small_floats_have_an_exponent() {
+        let text = |value: f64| float(value, value.abs());
+        let number = |digits: &str| Cell::Number(digits.to_owned());
+        assert_eq!(text(-1e300), number("-1e300"));
+        assert_eq!(text(1.5e-7), number("1.5e-7"));
+        assert_eq!(text(-123_456.75), number("-123456.75"));
+        assert_eq!(text(0.0), number("0"));
+        assert_eq!(float(0.1f32, 0.1), number("0.1"));
+        assert_eq!(text(f64::INFINITY), Cell::Text("inf".to_owned()));
     }
 
     #[test]

@@ -420,7 +420,8 @@ mod tests {
                             model.resize(at + bytes, 0);
                         }
                         let new = vec![step + 2; bytes];
-                        model[at.min(model.len())..][..bytes].copy_from_slice(&new);
+                        let from = at.min(model.len());
+                        model[from..][..bytes].copy_from_slice(&new);
                         file.write_all_at(&new, at as u64).unwrap();
                     }
                 }

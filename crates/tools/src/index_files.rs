@@ -50,7 +50,13 @@ pub(crate) fn open_tree(path: &Path) -> StorageResult<Arc<Tree>> {
 pub(crate) fn open_damaged(path: &Path, id: FileId, generation: u64) -> StorageResult<Arc<Tree>> {
     let disk: Arc<dyn Disk> = Arc::new(ReadOnlyDisk);
     let cache = Arc::new(PageCache::new(CACHE_BYTES));
-    Tree::open_damaged(&disk, path, id, generation, &cache)
+    match Tree::open_damaged(&disk, path, id, generation, &cache) {
+        Err(error) if error.is_corrupt() => {
+            eprintln!("teak: {error}; only intact pages are read");
+            Tree::open_without_superblock(&disk, path, id, &cache)
+        }
+        opened => opened,
+    }
 }
 
 /// Opens an index file to be read wholly.

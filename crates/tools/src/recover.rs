@@ -39,6 +39,9 @@ const LOST: u8 = 2;
 /// In its data directory, or with --data, the catalogue says what the columns are and which writes were
 /// rolled back. If the catalogue is lost, --frm names the .frm file of the table. `teak help dump` describes the output.
 ///
+/// The same is done for the whole file if no superblock is valid; then its name must still end with its id, as the engine
+/// names files.
+///
 /// The exit code is 0 if nothing is lost, 2 if something is, and 1 if the file cannot be opened.
 ///
 /// Examples:

@@ -30,7 +30,7 @@ impl StoredFile {
     /// `data`: the data directory; without it, those above the file are searched for a catalogue.
     ///
     /// # Errors
-    /// Those of the superblocks, if none is valid; that the catalogue is damaged, unless `tolerates_damage`.
+    /// Those of the superblocks, if none is valid, and that the catalogue is damaged, unless `tolerates_damage`.
     pub(crate) fn find(
         path: &Path,
         data: Option<&PathBuf>,
@@ -38,7 +38,15 @@ impl StoredFile {
     ) -> io::Result<Self> {
         let disk: Arc<dyn Disk> = Arc::new(ReadOnlyDisk);
         let [first, second] = read_superblocks(&disk, path).map_err(io::Error::other)?;
-        let superblock = first.or(second).map_err(io::Error::other)?;
+        let id = match first.or(second) {
+            Ok(superblock) => superblock.file,
+            Err(error) if error.is_corrupt() && tolerates_damage => {
+                let message =
+                    "no superblock of the file is valid, and its name does not end with its id";
+                id_in_name(path).ok_or_else(|| io::Error::other(message))?
+            }
+            Err(error) => return Err(io::Error::other(error)),
+        };
         let directory = data.cloned().or_else(|| directory_above(path));
         let catalogue = match directory {
             None => None,
@@ -57,7 +65,7 @@ impl StoredFile {
         }
         Ok(Self {
             path: path.to_path_buf(),
-            id: superblock.file,
+            id,
             catalogue,
         })
     }
@@ -126,6 +134,12 @@ impl StoredFile {
             unknown: Cell::new(0),
         }
     }
+}
+
+/// The id at the end of a file's name, as the engine names files: `orders.main-0000000c.teak`.
+fn id_in_name(path: &Path) -> Option<FileId> {
+    let (_, digits) = path.file_stem()?.to_str()?.rsplit_once('-')?;
+    u64::from_str_radix(digits, 16).ok().map(FileId)
 }
 
 /// The nearest directory with a catalogue above a file.

@@ -112,17 +112,14 @@ impl Report {
         {
             eprintln!("teak: lost: {} more parts", grouped(more as u64));
         }
-        let lost = match self.lost.len() {
+        let parts = match self.lost.len() {
             0 => "nothing lost".to_owned(),
-            1 => format!(
-                "1 part lost, with at least {} entries",
-                grouped(self.lost_entries)
-            ),
-            parts => format!(
-                "{} parts lost, with at least {} entries",
-                grouped(parts as u64),
-                grouped(self.lost_entries)
-            ),
+            1 => "1 part lost".to_owned(),
+            parts => format!("{} parts lost", grouped(parts as u64)),
+        };
+        let entries = match self.lost_entries {
+            0 => String::new(),
+            entries => format!(", with at least {} entries", grouped(entries)),
         };
         if self.rows_of_lost_nodes > 0 {
             let rows = grouped(self.rows_of_lost_nodes);
@@ -131,7 +128,7 @@ impl Report {
             );
         }
         eprintln!(
-            "teak: {} rows read, {} of them doubtful, {} left out; {lost}",
+            "teak: {} rows read, {} of them doubtful, {} left out; {parts}{entries}",
             grouped(self.rows),
             grouped(self.doubtful_rows),
             grouped(self.undecodable_rows),

@@ -97,7 +97,7 @@ fn a_copy_of_a_running_server_has_the_committed_rows_of_the_log() {
     let expected: Vec<String> = (0..700).filter(|n| *n != 3).map(line).collect();
     let lines = text(&dumped);
     assert!(lines.lines().skip(1).eq(&expected), "{}", errors(&dumped));
-    assert!(errors(&dumped).contains("1 prepared transactions"));
+    assert!(errors(&dumped).contains("1 prepared transaction is left out"));
     assert_eq!(contents(&directory.0.join("copy")), before);
     uncommitted.rollback();
     drop(prepared);
@@ -135,8 +135,8 @@ fn writes_that_were_rolled_back_are_not_in_the_dump_of_a_file() {
 #[test]
 fn wrong_arguments_are_explained() {
     let directory = Directory::new("wrong");
-    let (engine, _table) = with_table(&directory);
-    drop(_table);
+    let (engine, table) = with_table(&directory);
+    drop(table);
     engine.close().unwrap();
     for (arguments, expected) in [
         (&["dump", "data"][..], "--table"),

@@ -43,9 +43,10 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<()> {
         let message = format!("there is no table {wanted}; --tables lists all");
         return Err(io::Error::other(message));
     }
-    let prepared = engine.prepared().len();
-    if prepared > 0 {
-        eprintln!("teak: {prepared} prepared transactions are left out");
+    match engine.prepared().len() {
+        0 => {}
+        1 => eprintln!("teak: 1 prepared transaction is left out"),
+        prepared => eprintln!("teak: {prepared} prepared transactions are left out"),
     }
     dump(&engine, &found, arguments)
 }

@@ -1,6 +1,8 @@
 //! Opening a damaged file, to read the blocks that are intact.
 
+use crate::extents::ExtentSet;
 use crate::file::BlockFile;
+use crate::layout::BLOCKS_START;
 use crate::reader::read_space_map;
 use crate::shared::{FileState, SharedFile};
 use crate::space::Space;
@@ -52,6 +54,28 @@ impl BlockFile {
         let shared = SharedFile::new(file, superblock.file, file_bytes, state);
         let older = unreadable.or(stale);
         Ok((Self::from_shared(shared), superblock.payload, older))
+    }
+}
+
+impl BlockFile {
+    /// Opens a file of which no superblock is valid, to find intact blocks. Nothing is known about free space. Writes nothing;
+    /// checkpoints fail.
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    pub fn open_without_superblock(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        file_id: FileId,
+    ) -> StorageResult<Self> {
+        let file = disk.open(path)?;
+        let file_bytes = file.len()?;
+        let space = Space::opened(file_bytes.max(BLOCKS_START), &ExtentSet::default(), &[]);
+        let slot = SuperblockSlot::First;
+        let mut state = FileState::new(space, slot, 0, Vec::new(), false);
+        state.refuse(StorageError::corrupt(path, 0, "no superblock is valid"));
+        let shared = SharedFile::new(file, file_id, file_bytes, state);
+        Ok(Self::from_shared(shared))
     }
 }
 

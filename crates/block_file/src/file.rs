@@ -267,6 +267,20 @@ impl BlockFile {
         self.shared.file_bytes.load(Ordering::Relaxed)
     }
 
+    /// The ranges of the file, by offset, that contain neither superblocks nor live blocks: start, and one past the last
+    /// byte.
+    #[must_use]
+    pub fn unused_ranges(&self) -> Vec<(u64, u64)> {
+        let state = self.shared.state();
+        let holes = state.space.not_live();
+        let mut ranges: Vec<_> = holes.map(|hole| (hole.offset, hole.end())).collect();
+        let (end, file_bytes) = (state.space.end(), self.file_bytes());
+        if end < file_bytes {
+            ranges.push((end, file_bytes));
+        }
+        ranges
+    }
+
     /// The counters, which remain readable when the file is closed.
     #[must_use]
     pub fn counters(&self) -> &Arc<BlockFileCounters> {

@@ -43,6 +43,7 @@ mod pin;
 mod publication;
 mod read_ahead;
 mod reader;
+mod scan;
 mod shared;
 mod space;
 mod space_map;

@@ -119,6 +119,11 @@ impl Space {
         self.end - BLOCKS_START - self.not_live.bytes()
     }
 
+    /// The extents that are not live, by offset.
+    pub fn not_live(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.not_live.iter()
+    }
+
     /// Reserves at least `min` contiguous bytes, and up to `wanted` if a hole is large enough.
     /// Grows the file if no hole is suitable.
     pub fn allocate(&mut self, min: u64, wanted: u64) -> Extent {

@@ -8,6 +8,7 @@ mod io_pacer;
 mod limited;
 mod locks;
 mod memory;
+mod overlay;
 mod paced;
 mod read_only;
 mod real;
@@ -22,6 +23,7 @@ pub use io_pacer::{
 pub use limited::LimitedDisk;
 pub use locks::{DiskLock, LockTable};
 pub use memory::MemoryDisk;
+pub use overlay::OverlayDisk;
 pub use paced::PacedDisk;
 pub use read_only::ReadOnlyDisk;
 pub use real::RealDisk;

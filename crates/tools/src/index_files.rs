@@ -1,10 +1,9 @@
 //! Index files that are opened without the engine, for reading only.
 
-use std::io::IsTerminal;
+use crate::progress::{Progress, Unit};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use teak_base::{ByteSize, StorageResult};
+use teak_base::{FileId, StorageResult};
 use teak_disk::{Disk, ReadOnlyDisk};
 use teak_tree::{PageCache, Tree};
 
@@ -13,9 +12,6 @@ const EXTENSION: &str = "teak";
 
 /// Memory for blocks.
 const CACHE_BYTES: u64 = 16 << 20;
-
-/// How often the progress is shown.
-const PERIOD: Duration = Duration::from_millis(200);
 
 /// The index files among the paths, and in the directories among them and below, sorted within each directory.
 pub(crate) fn find(paths: &[PathBuf]) -> StorageResult<Vec<PathBuf>> {
@@ -44,50 +40,29 @@ fn add_directory(directory: &Path, found: &mut Vec<PathBuf>) -> StorageResult<()
     Ok(())
 }
 
-/// Opens an index file as of its last checkpoint, to be read wholly.
-pub(crate) fn open(path: &Path) -> StorageResult<(Arc<Tree>, Progress)> {
+/// Opens an index file as of its last checkpoint.
+pub(crate) fn open_tree(path: &Path) -> StorageResult<Arc<Tree>> {
     let disk: Arc<dyn Disk> = Arc::new(ReadOnlyDisk);
-    let tree = Tree::open(&disk, path, None, &Arc::new(PageCache::new(CACHE_BYTES)))?;
-    let progress = Progress::new(path, tree.statistics().stored_bytes);
+    Tree::open(&disk, path, None, &Arc::new(PageCache::new(CACHE_BYTES)))
+}
+
+/// As [`open_tree`], to read what is left of a damaged file. `generation`: of a checkpoint that was durable.
+pub(crate) fn open_damaged(path: &Path, id: FileId, generation: u64) -> StorageResult<Arc<Tree>> {
+    let disk: Arc<dyn Disk> = Arc::new(ReadOnlyDisk);
+    let cache = Arc::new(PageCache::new(CACHE_BYTES));
+    match Tree::open_damaged(&disk, path, id, generation, &cache) {
+        Err(error) if error.is_corrupt() => {
+            eprintln!("teak: {error}; only intact pages are read");
+            Tree::open_without_superblock(&disk, path, id, &cache)
+        }
+        opened => opened,
+    }
+}
+
+/// Opens an index file to be read wholly.
+pub(crate) fn open(path: &Path) -> StorageResult<(Arc<Tree>, Progress)> {
+    let tree = open_tree(path)?;
+    let total = tree.statistics().stored_bytes;
+    let progress = Progress::new(path.display().to_string(), Unit::Bytes, total);
     Ok((tree, progress))
-}
-
-/// Shows the progress on a terminal.
-pub(crate) struct Progress {
-    name: String,
-    total: u64,
-    shown: Option<Instant>,
-    is_terminal: bool,
-}
-
-impl Progress {
-    /// `total`: the bytes to be read.
-    fn new(path: &Path, total: u64) -> Self {
-        Self {
-            name: path.display().to_string(),
-            total,
-            shown: None,
-            is_terminal: std::io::stderr().is_terminal(),
-        }
-    }
-
-    /// `bytes` have been read.
-    pub(crate) fn at(&mut self, bytes: u64) {
-        if self.is_terminal && self.shown.is_none_or(|shown| shown.elapsed() > PERIOD) {
-            let percent = (bytes.min(self.total) * 100)
-                .checked_div(self.total)
-                .unwrap_or(100);
-            eprint!("\r{percent:3} % of {}  {}", ByteSize(self.total), self.name);
-            self.shown = Some(Instant::now());
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.shown.is_some() {
-            // Clears the line.
-            eprint!("\r\x1b[K");
-        }
-    }
 }

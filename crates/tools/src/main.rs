@@ -1,12 +1,22 @@
 //! `teak`: command-line tools of the storage engine. `teak help` describes the commands.
 
+mod cell;
 mod convert_dump;
+mod definition;
+mod dump;
 mod index_files;
 mod inspect;
+mod names;
+mod output;
+mod progress;
+mod recover;
+mod rows;
 mod sizes;
+mod stored_file;
 mod verify;
 
 use clap::{Parser, Subcommand};
+use std::io;
 use std::process::ExitCode;
 
 /// Tools for the Teak storage engine of MariaDB.
@@ -20,18 +30,25 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     ConvertDump(convert_dump::Arguments),
+    Dump(dump::Arguments),
     Inspect(inspect::Arguments),
+    Recover(recover::Arguments),
     Verify(verify::Arguments),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::ConvertDump(arguments) => convert_dump::run(&arguments),
+        Command::Dump(arguments) => dump::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Recover(arguments) => recover::run(&arguments),
         Command::Verify(arguments) => Ok(verify::run(&arguments)),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("teak: {error}");
+        // The reader of a pipe needs no more, as with `teak dump ... | head`.
+        if error.kind() != io::ErrorKind::BrokenPipe {
+            eprintln!("teak: {error}");
+        }
         ExitCode::FAILURE
     })
 }

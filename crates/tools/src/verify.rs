@@ -14,9 +14,16 @@ use teak_base::{ByteSize, StorageResult};
 /// damaged. The check covers the last checkpoint of each file; what was written after it is in the log, from which the
 /// server restores it at its start. CHECK TABLE ... EXTENDED in the server also compares the keys of a table with its rows.
 ///
-/// Prints a line for each file. The exit code is 0 if no file is damaged, and 1 otherwise.
+/// Prints a line for each file. The exit code is 0 if no file is damaged, and 1 otherwise. `teak recover` writes the rows that are
+/// left in a damaged file.
+///
+/// Examples:
+///
+///   teak verify /var/lib/mysql
+///
+///   teak verify --quiet /backup/mysql/shop
 #[derive(Args)]
-#[command(name = "verify")]
+#[command(name = "verify", verbatim_doc_comment)]
 pub(crate) struct Arguments {
     /// Index files, or directories that are searched for them, for example the server's data directory.
     #[arg(required = true)]

@@ -8,93 +8,9 @@
     clippy::cast_possible_truncation
 )]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::Arc;
-use teak_base::{CommitSequence, FileId, Lsn, Operation, WriteId};
-use teak_disk::{Disk, RealDisk};
-use teak_tree::{
-    Column, ColumnKind, Horizon, PageCache, PageColumns, Tree, TreeOptions, ValueTail, WriteStatus,
-};
+mod common;
 
-const ROWS: u32 = 20_000;
-
-struct Committed([CommitSequence; 1]);
-
-impl Horizon for Committed {
-    fn status(&self, _id: WriteId) -> WriteStatus {
-        WriteStatus::Committed(CommitSequence(1))
-    }
-    fn snapshots(&self) -> &[CommitSequence] {
-        &self.0
-    }
-}
-
-/// A directory that is removed at the end of the test.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("teak-tools-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(path.join("db")).unwrap();
-        Self(path)
-    }
-
-    fn teak(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_teak"));
-        command
-            .current_dir(&self.0)
-            .args(arguments)
-            .output()
-            .unwrap()
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Creates the file of an index: keys of four bytes, and values of a byte, a number and a string.
-fn create(path: &Path) {
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    let column = |kind, width| Column::new(kind, width).unwrap();
-    let tail = ValueTail {
-        optional: vec![],
-        variable: vec![None],
-    };
-    let options = TreeOptions {
-        columns: PageColumns::with_tail(
-            vec![column(ColumnKind::UnsignedBig, 4)],
-            vec![
-                column(ColumnKind::Bytes, 1),
-                column(ColumnKind::UnsignedLittle, 4),
-            ],
-            tail,
-        ),
-        ..TreeOptions::default()
-    };
-    let cache = Arc::new(PageCache::new(8 << 20));
-    let tree = Tree::create(&disk, path, FileId(7), options, &cache).unwrap();
-    let guard = tree.write_guard();
-    for row in 0..ROWS {
-        let mut value = vec![0];
-        value.extend_from_slice(&(row % 1000).to_le_bytes());
-        let text = format!("row {}", u64::from(row) * 7919 % 10_007);
-        value.push(text.len() as u8);
-        value.extend_from_slice(text.as_bytes());
-        guard.insert(WriteId(1), Operation::Put, &row.to_be_bytes(), &value);
-    }
-    drop(guard);
-    tree.freeze(|| Lsn(1));
-    tree.settle(&Committed([CommitSequence(1)])).unwrap();
-    tree.checkpoint(&|_| Ok(())).unwrap();
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
+use common::{Directory, ROWS, create, text};
 
 #[test]
 fn verify_reports_each_file_and_fails_for_a_damaged_one() {
@@ -173,4 +89,24 @@ fn inspect_shows_levels_and_columns() {
         assert_eq!(part["values"], ROWS, "{part}");
     }
     assert_eq!(parts[3]["raw_bytes"], u64::from(ROWS) * 4);
+}
+
+#[test]
+fn inspect_draws_a_page_without_other_files() {
+    let directory = Directory::new("html");
+    create(&directory.0.join("db/one.teak"));
+    create(&directory.0.join("db/two.teak"));
+    let shown = directory.teak(&["inspect", "--html", "db", "--output", "page.html"]);
+    assert!(
+        shown.status.success() && shown.stdout.is_empty(),
+        "{shown:?}"
+    );
+    let page = std::fs::read_to_string(directory.0.join("page.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    assert_eq!(page.matches("<svg").count(), 6);
+    assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+    assert!(page.contains("20,000 entries") && page.contains("column 2"));
+    for other in ["<script", "http:", "https:", "url(", "@import", "src="] {
+        assert!(!page.contains(other), "the page needs {other}");
+    }
 }

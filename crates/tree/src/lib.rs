@@ -87,7 +87,7 @@ pub use run::{
     ColumnRows, FinishedRun, IndexTable, ReadPattern, Run, RunCursor, RunDescription, RunWriter,
     RunWriterOptions, SeparateOptions, SeparateTotals,
 };
-pub use salvage::{SalvageCursor, SalvagedEntry};
+pub use salvage::{FoundVersion, SalvageCursor, SalvagedEntry};
 pub use space::{SpaceAction, SpaceGoal};
 pub use statistics::TreeStatistics;
 pub use teak_base::visibility::{Horizon, Visibility, WriteRangeStatus, WriteStatus};

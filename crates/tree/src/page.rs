@@ -27,8 +27,8 @@ pub(crate) use column_page::Opened;
 pub use columns::PageColumns;
 pub use projection::Projection;
 pub use reader::Page;
-pub(crate) use sizes::part_sizes;
 pub use sizes::{PagePart, PartSize};
+pub(crate) use sizes::{page_columns, part_sizes};
 pub use value_tail::{OptionalColumn, ValueTail};
 
 /// The layout number in a page block's header.

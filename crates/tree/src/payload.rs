@@ -30,6 +30,19 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
+    /// That of an empty tree.
+    pub(crate) fn empty(options: TreeOptions) -> Self {
+        Self {
+            root: None,
+            shared_runs: None,
+            flushed_lsn: Lsn(0),
+            next_child_id: 1,
+            options,
+            rows: 0,
+            raw_bytes: 0,
+        }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.put_u32(PAYLOAD_VERSION);

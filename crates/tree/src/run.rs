@@ -30,6 +30,7 @@ pub(crate) use index_table::{IndexTableBuilder, bound_between};
 pub(crate) use read_pattern::BlockSource;
 pub use read_pattern::ReadPattern;
 pub(crate) use relocate::RelocateOptions;
+pub(crate) use separate::read_value;
 pub(crate) use sizes::PageSizes;
 pub use writer::{FinishedRun, RunWriter};
 pub use writer_options::{RunWriterOptions, SeparateOptions};

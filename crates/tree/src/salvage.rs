@@ -9,8 +9,11 @@
 //! deletion. The cursor then returns the newest version that is left, marked as doubtful. So no key
 //! with a readable value is omitted, unless its newest readable version is a delete.
 
+mod columns;
 mod cursor;
+mod pages;
 mod run;
 mod survey;
 
 pub use cursor::{SalvageCursor, SalvagedEntry};
+pub use pages::FoundVersion;

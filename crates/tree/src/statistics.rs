@@ -77,6 +77,13 @@ impl Tree {
         self.file.statistics()
     }
 
+    /// The ranges of the file that contain neither superblocks nor live blocks, see
+    /// [`BlockFile::unused_ranges`](teak_block_file::BlockFile::unused_ranges).
+    #[must_use]
+    pub fn unused_ranges(&self) -> Vec<(u64, u64)> {
+        self.file.unused_ranges()
+    }
+
     /// Length of the file.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {

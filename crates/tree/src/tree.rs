@@ -26,7 +26,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use teak_base::{FileId, Lsn, StorageResult, WriteId};
+use teak_base::{FileId, StorageError, StorageResult, WriteId};
 use teak_block_file::BlockFile;
 use teak_disk::Disk;
 
@@ -94,15 +94,7 @@ impl Tree {
         cache: &Arc<PageCache>,
     ) -> StorageResult<Arc<Self>> {
         assert!(options.is_valid(), "the options are valid");
-        let payload = Payload {
-            root: None,
-            shared_runs: None,
-            flushed_lsn: Lsn(0),
-            next_child_id: 1,
-            options,
-            rows: 0,
-            raw_bytes: 0,
-        };
+        let payload = Payload::empty(options);
         let file = BlockFile::create(disk, path, file_id, &payload.encode())?;
         Self::load(file, payload, cache, false, Vec::new())
     }
@@ -159,6 +151,28 @@ impl Tree {
         });
         let lost = lost.into_iter().collect();
         Self::load(file, payload, cache, true, lost)
+    }
+
+    /// Opens a file of which no superblock is valid, as an empty tree that lacks everything. See [`Tree::visit_pages`].
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    pub fn open_without_superblock(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        file_id: FileId,
+        cache: &Arc<PageCache>,
+    ) -> StorageResult<Arc<Self>> {
+        let file = BlockFile::open_without_superblock(disk, path, file_id)?;
+        let cause = StorageError::corrupt(path, 0, "no superblock is valid");
+        let lost = vec![LostPart::new(LostKind::Subtree, &[], None, cause)];
+        Self::load(
+            file,
+            Payload::empty(TreeOptions::default()),
+            cache,
+            true,
+            lost,
+        )
     }
 
     /// The tree of an open file and the payload of its superblock.

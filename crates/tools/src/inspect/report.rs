@@ -1,6 +1,7 @@
 //! What is shown about an index file.
 
 use super::table::Table;
+use crate::cell::ColumnNames;
 use crate::sizes::{grouped, ratio};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -9,57 +10,62 @@ use teak_tree::{LevelShape, PagePart, PartTotals, Tree, TreeInspection};
 
 #[derive(Serialize)]
 pub(super) struct Report {
-    path: String,
+    pub(super) path: String,
     file_id: u64,
-    codec: String,
-    page_bytes_max: u32,
-    file_bytes: u64,
-    live_bytes: u64,
-    free_bytes: u64,
-    rows_estimated: u64,
+    pub(super) codec: String,
+    pub(super) page_bytes_max: u32,
+    pub(super) file_bytes: u64,
+    pub(super) live_bytes: u64,
+    pub(super) free_bytes: u64,
+    pub(super) rows_estimated: u64,
     /// The lowest first.
-    levels: Vec<Level>,
-    bottom: Bottom,
-    parts: Vec<Part>,
+    pub(super) levels: Vec<Level>,
+    pub(super) bottom: Bottom,
+    pub(super) parts: Vec<Part>,
+    /// The ranges of the file without live blocks, by offset.
+    #[serde(skip)]
+    pub(super) unused_ranges: Vec<(u64, u64)>,
 }
 
 #[derive(Serialize)]
-struct Level {
-    height: usize,
-    nodes: u64,
-    children: u64,
-    bottom_runs: u64,
-    upper_runs: u64,
-    child_runs_max: u64,
-    entries: u64,
-    deletes: u64,
-    range_tombstones: u64,
-    raw_bytes: u64,
-    stored_bytes: u64,
+pub(super) struct Level {
+    pub(super) height: usize,
+    pub(super) nodes: u64,
+    pub(super) children: u64,
+    pub(super) bottom_runs: u64,
+    pub(super) upper_runs: u64,
+    pub(super) child_runs_max: u64,
+    pub(super) entries: u64,
+    pub(super) deletes: u64,
+    pub(super) range_tombstones: u64,
+    pub(super) raw_bytes: u64,
+    pub(super) stored_bytes: u64,
 }
 
 /// The bottom runs.
 #[derive(Serialize)]
-struct Bottom {
-    entries: u64,
-    pages: u64,
-    encoded_bytes: u64,
-    page_bytes: u64,
-    index_blocks: u64,
-    filter_bytes: u64,
+pub(super) struct Bottom {
+    pub(super) entries: u64,
+    pub(super) pages: u64,
+    pub(super) encoded_bytes: u64,
+    pub(super) page_bytes: u64,
+    pub(super) index_blocks: u64,
+    pub(super) filter_bytes: u64,
 }
 
 #[derive(Serialize)]
-struct Part {
-    part: String,
-    kind: Option<String>,
+pub(super) struct Part {
+    pub(super) part: String,
+    /// The name of the column, if the definition of the table is known.
+    pub(super) name: Option<String>,
+    pub(super) kind: Option<String>,
     /// Pages with each encoding.
-    encodings: BTreeMap<&'static str, u64>,
+    pub(super) encodings: BTreeMap<&'static str, u64>,
     #[serde(skip)]
     encodings_text: String,
-    values: u64,
-    raw_bytes: u64,
-    encoded_bytes: u64,
+    pub(super) values: u64,
+    pub(super) raw_bytes: u64,
+    pub(super) encoded_bytes: u64,
 }
 
 fn level((number, level): (usize, &LevelShape)) -> Level {
@@ -91,12 +97,23 @@ fn name(part: PagePart, fixed: usize, optional: usize) -> String {
     }
 }
 
-fn parts(found: &BTreeMap<PagePart, PartTotals>) -> Vec<Part> {
+fn parts(found: &BTreeMap<PagePart, PartTotals>, names: &ColumnNames) -> Vec<Part> {
     let count = |is: fn(&PagePart) -> bool| found.keys().filter(|part| is(part)).count();
     let fixed = count(|part| matches!(part, PagePart::FrontColumn(_)));
     let optional = count(|part| matches!(part, PagePart::OptionalColumn(_)));
+    let known = |part| match part {
+        PagePart::KeyColumn(number) => names.keys.get(number),
+        // The first one is the header of rows.
+        PagePart::FrontColumn(number) => names.values.get(number.checked_sub(1)?),
+        PagePart::OptionalColumn(number) => names.values.get((fixed + number).checked_sub(1)?),
+        PagePart::VariableColumn(number) => names
+            .values
+            .get((fixed + optional + number).checked_sub(1)?),
+        _ => None,
+    };
     let part = |(part, totals): (&PagePart, &PartTotals)| Part {
         part: name(*part, fixed, optional),
+        name: known(*part).cloned(),
         kind: totals
             .column
             .map(|(kind, bytes)| format!("{kind:?}, {bytes} bytes")),
@@ -110,7 +127,7 @@ fn parts(found: &BTreeMap<PagePart, PartTotals>) -> Vec<Part> {
 }
 
 impl Report {
-    pub(super) fn new(tree: &Tree, found: &TreeInspection) -> Self {
+    pub(super) fn new(tree: &Tree, found: &TreeInspection, names: &ColumnNames) -> Self {
         let (file, options) = (tree.file_statistics(), tree.options());
         Self {
             path: tree.path().display().to_string(),
@@ -130,7 +147,8 @@ impl Report {
                 index_blocks: found.index_blocks,
                 filter_bytes: found.filter_bytes,
             },
-            parts: parts(&found.parts),
+            parts: parts(&found.parts, names),
+            unused_ranges: tree.unused_ranges(),
         }
     }
 
@@ -211,8 +229,9 @@ impl Report {
             "encodings",
         ]);
         for part in &self.parts {
+            let name = part.name.as_deref().map(|name| format!(" {name}"));
             table.row(vec![
-                part.part.clone(),
+                format!("{}{}", part.part, name.unwrap_or_default()),
                 part.kind.clone().unwrap_or_default(),
                 grouped(part.values),
                 ByteSize(part.raw_bytes).to_string(),

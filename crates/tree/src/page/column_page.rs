@@ -41,7 +41,7 @@ struct StoredColumn {
 #[derive(Debug)]
 pub(crate) enum Opened {
     /// Its columns can be read.
-    Columns(ColumnPage),
+    Columns(Box<ColumnPage>),
     /// Its rows must be read: it is not stored by these columns, or has several writes or other values than puts.
     Rows(Vec<u8>),
 }
@@ -87,7 +87,7 @@ impl ColumnPage {
             None => Ok(Opened::Rows(raw)),
             Some(mut page) => {
                 page.raw = raw;
-                Ok(Opened::Columns(page))
+                Ok(Opened::Columns(Box::new(page)))
             }
         }
     }
@@ -98,7 +98,7 @@ impl ColumnPage {
         let rest_bytes = streams.rest_bytes()?;
         let header = &streams.header;
         let has_tail = header.value_tail;
-        if !has_tail && !(header.value_columns && rest_bytes == 0) {
+        if !(has_tail || header.value_columns && rest_bytes == 0) {
             return Ok(None);
         }
         let heads = Heads::decode(header, streams.heads, header.value_bytes)?;

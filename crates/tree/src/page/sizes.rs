@@ -2,6 +2,7 @@
 
 use super::PAGE_HEADER_BYTES;
 use super::column_list::{take_list, width_of};
+use super::columns::PageColumns;
 use super::decode::Header;
 use super::encoded_columns::take_columns;
 use super::tail::{is_absent, is_variable_absent};
@@ -161,4 +162,29 @@ fn tail_sizes(
         });
     }
     Ok(())
+}
+
+/// The columns that a page describes: none of keys or values that it does not store by column.
+pub(crate) fn page_columns(raw: &[u8]) -> Result<PageColumns, Malformed> {
+    let mut take = Take::new(raw);
+    let header = Header::decode(&mut take)?;
+    take.take(header.head_bytes)?;
+    let mut keys = Take::new(take.take(header.key_stream_bytes)?);
+    header.check(take.rest().len())?;
+    let key = match header.key_columns {
+        true => take_list(&mut keys)?,
+        false => Vec::new(),
+    };
+    let mut tail = ValueTail::default();
+    let mut value = Vec::new();
+    if header.value_columns {
+        value = take_list(&mut take)?;
+        for column in &value {
+            Codec::skip(*column, header.entries, &mut take)?;
+        }
+        if header.value_tail {
+            tail = ValueTail::take(&mut take)?;
+        }
+    }
+    Ok(PageColumns::with_tail(key, value, tail))
 }

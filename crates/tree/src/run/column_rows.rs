@@ -13,7 +13,7 @@ use teak_disk::pay_for_io;
 /// The columns of the rows of a page, of which each is decoded when it is read.
 #[derive(Debug)]
 pub struct ColumnRows {
-    page: ColumnPage,
+    page: Box<ColumnPage>,
     run: Arc<Run>,
     address: BlockAddress,
 }

@@ -6,10 +6,10 @@ use crate::cache::{Cached, Priority};
 use crate::page_counts::{count_access, count_read};
 use crate::value::{ReadSeparate, SeparateValue, VALUE_LAYOUT};
 use std::sync::Arc;
-use teak_base::StorageResult;
 use teak_base::checksum::checksum;
 use teak_base::limits::VALUE_BYTES_MAX;
-use teak_block_file::BlockKind;
+use teak_base::{StorageError, StorageResult};
+use teak_block_file::{BlockFile, BlockKind};
 
 impl ReadSeparate for Run {
     /// Values that are too large for the cache (`PageCache::value_bytes_max`) are read from the
@@ -34,6 +34,24 @@ impl ReadSeparate for Run {
     }
 }
 
+/// Reads a separate value from a file.
+pub(crate) fn read_value(file: &BlockFile, reference: &ValueReference) -> StorageResult<Vec<u8>> {
+    let address = reference.address;
+    let corrupt = |reason| Err(StorageError::corrupt(file.path(), address.offset, reason));
+    let block = file.read_block(address, BlockKind::Value)?;
+    if block.description.layout != VALUE_LAYOUT {
+        return corrupt("the value is of an unknown layout");
+    }
+    let value = block.raw;
+    if value.len() != reference.raw_bytes as usize
+        || value.len() > VALUE_BYTES_MAX
+        || checksum(&value) != reference.checksum
+    {
+        return corrupt("an entry refers to another value");
+    }
+    Ok(value)
+}
+
 impl Run {
     /// Reads a separate value from the file.
     ///
@@ -43,19 +61,8 @@ impl Run {
         &self,
         reference: &ValueReference,
     ) -> StorageResult<Arc<SeparateValue>> {
-        let address = reference.address;
         count_read();
-        let block = self.file.read_block(address, BlockKind::Value)?;
-        if block.description.layout != VALUE_LAYOUT {
-            return Err(self.corrupt(address, "the value is of an unknown layout"));
-        }
-        let value = block.raw;
-        if value.len() != reference.raw_bytes as usize
-            || value.len() > VALUE_BYTES_MAX
-            || checksum(&value) != reference.checksum
-        {
-            return Err(self.corrupt(address, "an entry refers to another value"));
-        }
+        let value = read_value(&self.file, reference)?;
         let charge = self.charge_block(value.capacity());
         Ok(Arc::new(SeparateValue::new(value, charge)))
     }

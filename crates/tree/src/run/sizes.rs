@@ -3,7 +3,7 @@
 use super::index_block::PageRecord;
 use super::{ReadPattern, Run};
 use crate::cache::Priority;
-use crate::page::{PAGE_LAYOUT, PartSize, part_sizes};
+use crate::page::{PAGE_LAYOUT, PageColumns, PartSize, page_columns, part_sizes};
 use teak_base::StorageResult;
 use teak_block_file::BlockKind;
 
@@ -17,7 +17,31 @@ pub(crate) struct PageSizes<'a> {
     pub(crate) parts: &'a [PartSize],
 }
 
+/// Readable pages of a run that are searched for columns. Short ones have none.
+const SEARCHED_MAX: usize = 100;
+
 impl Run {
+    /// The columns that one of the first readable pages describes; `None` if none has columns of values.
+    pub(crate) fn stored_columns(&self) -> Option<PageColumns> {
+        let blocks = (0..self.description.index.len()).filter_map(|number| {
+            let block = self.stored_index_block(number).ok()?;
+            Some(
+                block
+                    .pages()
+                    .iter()
+                    .map(|page| page.address)
+                    .collect::<Vec<_>>(),
+            )
+        });
+        let columns = blocks.flatten().filter_map(|address| {
+            let block = self.file.read_block(address, BlockKind::Page).ok()?;
+            let is_known = block.description.layout == PAGE_LAYOUT;
+            is_known.then(|| page_columns(&block.raw).ok()).flatten()
+        });
+        let mut columns = columns.take(SEARCHED_MAX);
+        columns.find(|columns| !columns.value().is_empty())
+    }
+
     /// Reads all blocks from the file. Calls `visit` with the bytes of the filter of each index block, and then with
     /// each of its pages.
     pub(crate) fn visit_blocks(

@@ -1,0 +1,113 @@
+//! Finding blocks of a damaged file to which no readable block refers.
+
+use crate::address::BlockAddress;
+use crate::block::{Block, BlockKind};
+use crate::file::BlockFile;
+use crate::layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START, whole_units};
+use teak_base::bytes::{Malformed, Take};
+use teak_base::{StorageError, StorageResult};
+
+/// Bytes that one read requests from the disk.
+const WINDOW_BYTES: u64 = 1 << 20;
+
+/// Bytes of a file that were read together.
+#[derive(Default)]
+struct Window {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    fn header(&self, at: u64) -> Option<&[u8]> {
+        let skip = usize::try_from(at.checked_sub(self.start)?).ok()?;
+        self.bytes.get(skip..skip.checked_add(BLOCK_HEADER_BYTES)?)
+    }
+}
+
+impl BlockFile {
+    /// Passes each block of a kind whose checksum is right to `visit`, by offset, except blocks in unused
+    /// ranges. If the space map could not be read, blocks that were freed may be among them. `progress` is called with
+    /// the offset.
+    ///
+    /// # Errors
+    /// Errors of `visit`.
+    pub fn visit_intact(
+        &self,
+        kind: BlockKind,
+        progress: &mut dyn FnMut(u64),
+        visit: &mut dyn FnMut(BlockAddress, Block) -> StorageResult<()>,
+    ) -> StorageResult<()> {
+        let mut start = BLOCKS_START;
+        let mut unused = self.unused_ranges();
+        unused.push((self.file_bytes(), self.file_bytes()));
+        for (hole, after) in unused {
+            self.visit_range(kind, (start, hole), progress, visit)?;
+            start = start.max(after);
+        }
+        Ok(())
+    }
+
+    fn visit_range(
+        &self,
+        kind: BlockKind,
+        (start, end): (u64, u64),
+        progress: &mut dyn FnMut(u64),
+        visit: &mut dyn FnMut(BlockAddress, Block) -> StorageResult<()>,
+    ) -> StorageResult<()> {
+        let mut window = Window::default();
+        let mut at = start;
+        while at + BLOCK_HEADER_BYTES as u64 <= end {
+            progress(at);
+            let found = self.address_at((at, end), kind, &mut window);
+            let block = found.and_then(|address| {
+                let block = self.read_block(address, kind).ok()?;
+                Some((address, block))
+            });
+            at += match block {
+                Some((address, block)) => {
+                    visit(address, block)?;
+                    whole_units(address.bytes.into())
+                }
+                None => BLOCK_UNIT_BYTES,
+            };
+        }
+        Ok(())
+    }
+
+    /// The address of the block at an offset, if a header of the kind is there.
+    fn address_at(
+        &self,
+        (at, end): (u64, u64),
+        kind: BlockKind,
+        window: &mut Window,
+    ) -> Option<BlockAddress> {
+        if window.header(at).is_none() {
+            let wanted = (end - at).min(WINDOW_BYTES);
+            // If a part of these bytes cannot be read, the header alone may be readable.
+            let read = self.read_window(at, wanted, window);
+            let header = BLOCK_HEADER_BYTES as u64;
+            read.or_else(|_| self.read_window(at, header, window))
+                .ok()?;
+        }
+        let decode = |bytes| -> Result<Option<BlockAddress>, Malformed> {
+            let mut take = Take::new(bytes);
+            let is_here = take.u64()? == self.file_id().0 && take.u64()? == at;
+            take.u32()?;
+            let stored = take.u32()?;
+            let is_kind = take.u8()? == kind.number();
+            let bytes = u32::try_from(u64::from(stored) + BLOCK_HEADER_BYTES as u64).ok();
+            let address = bytes.map(|bytes| BlockAddress { offset: at, bytes });
+            Ok(address.filter(|_| is_here && is_kind))
+        };
+        decode(window.header(at)?).ok().flatten()
+    }
+
+    fn read_window(&self, at: u64, bytes: u64, window: &mut Window) -> Result<(), StorageError> {
+        window.bytes.clear();
+        window.start = at;
+        let mut buffer = vec![0; usize::try_from(bytes).unwrap_or(0)];
+        self.shared().file.read_exact_at(&mut buffer, at)?;
+        window.bytes = buffer;
+        Ok(())
+    }
+}

@@ -36,7 +36,7 @@ PLUGIN_FLAGS := -std=gnu++17 -fPIC $(FLAVOUR_FLAGS) -Wall -Wextra -Werror -fno-s
 # The server's headers are system headers: their warnings are not ours.
 PLUGIN_INCLUDES := -Iplugin -Icrates/c_api/include -isystem $(SERVER_HEADERS) -isystem $(SOURCE)/sql -isystem $(SOURCE)/include \
 	-isystem $(BUILD)/include -isystem $(SOURCE)/wsrep-lib/include -isystem $(SOURCE)/wsrep-lib/wsrep-API/v26
-PLUGIN_FOLDERS := base format monitor session statistics table alter handler pushdown
+PLUGIN_FOLDERS := base format monitor session statistics table reports alter handler pushdown
 PLUGIN_SOURCES := $(sort $(wildcard plugin/*.cc $(PLUGIN_FOLDERS:%=plugin/%/*.cc)))
 PLUGIN_OBJECTS := $(PLUGIN_SOURCES:plugin/%.cc=$(OBJECTS)/%.o)
 CORE := $(TARGET_DIR)/release/libteak_c_api.a

@@ -15,6 +15,7 @@
      session     transactions and cursors of a connection, two-phase commit, query cache
      statistics  index statistics and their table in the engine
      table       the state that all handlers of a table share; DROP, metadata, discovery, DDL recovery
+     reports     tables of INFORMATION_SCHEMA that need definitions of tables
      alter       ALTER TABLE in place, OPTIMIZE TABLE, REPAIR TABLE
      handler     the handler class and its parts
      pushdown    queries that the engine computes: aggregates of a whole table */

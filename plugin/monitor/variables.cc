@@ -190,11 +190,11 @@ static MYSQL_THDVAR_BOOL(
     "ER_CHECKREAD. OFF: locking reads and writes use the newest committed version",
     nullptr, nullptr, false);
 
-static MYSQL_THDVAR_BOOL(
-    group_by_pushdown, PLUGIN_VAR_OPCMDARG,
-    "COUNT, SUM, AVG, MIN and MAX of a whole table, with WHERE and GROUP BY, are computed by column in the engine, where the "
-    "results are exactly those of the server",
-    nullptr, nullptr, true);
+static MYSQL_THDVAR_BOOL(group_by_pushdown, PLUGIN_VAR_OPCMDARG,
+                         "COUNT, SUM, AVG, MIN and MAX of a whole table, with WHERE and GROUP BY, are computed by "
+                         "column in the engine, where the "
+                         "results are exactly those of the server",
+                         nullptr, nullptr, true);
 
 static MYSQL_THDVAR_ENUM(row_format, PLUGIN_VAR_RQCMDARG, "COMPRESSION of tables that are created without this option",
                          nullptr, nullptr, 2, &compression_typelib);

@@ -1,49 +1,9 @@
 //! Conditions, groups and aggregates of the rows of a scan.
 
+use crate::batch::{Batch, Columns};
 use crate::condition::Condition;
 use crate::groups::{Groups, Key, KeyValue, Weigher};
 use crate::totals::{Aggregate, Selected, Total, Totals};
-use teak_columns::Vector;
-
-/// Columns of the rows of a batch.
-pub trait Columns {
-    /// Why a column cannot be read.
-    type Error;
-
-    /// The number of rows, at most 2^32.
-    fn rows(&self) -> usize;
-
-    /// Reads a column: as many values as there are rows.
-    ///
-    /// # Errors
-    /// Those of reading.
-    fn vector(&mut self, column: usize) -> Result<Vector, Self::Error>;
-}
-
-/// A batch, of which each column is read once.
-pub(crate) struct Batch<'a, C> {
-    columns: &'a mut C,
-    vectors: Vec<Option<Vector>>,
-    /// In place of a column that the query does not have.
-    missing: Vector,
-}
-
-impl<C: Columns> Batch<'_, C> {
-    pub(crate) fn vector(&mut self, column: usize) -> Result<&Vector, C::Error> {
-        let Some(slot) = self.vectors.get_mut(column) else {
-            return Ok(&self.missing);
-        };
-        match slot {
-            Some(vector) => Ok(vector),
-            None => Ok(slot.insert(self.columns.vector(column)?)),
-        }
-    }
-
-    /// A column that was read.
-    pub(crate) fn loaded(&self, column: usize) -> Option<&Vector> {
-        self.vectors.get(column)?.as_ref()
-    }
-}
 
 /// What is computed from rows.
 #[derive(Clone, Debug)]
@@ -100,12 +60,7 @@ impl Aggregator {
         weigher: &mut dyn Weigher,
     ) -> Result<(), C::Error> {
         let count = columns.rows();
-        let mut batch = Batch {
-            columns,
-            vectors: Vec::new(),
-            missing: Vector::new(true),
-        };
-        batch.vectors.resize_with(self.query.columns, || None);
+        let mut batch = Batch::new(columns, self.query.columns);
         let mut rows: Vec<u32> = match &self.query.condition {
             None => (0..u32::try_from(count).unwrap_or(u32::MAX)).collect(),
             Some(condition) => {

@@ -2,7 +2,7 @@
 //!
 //! A comparison with NULL is not true, as in SQL; there is no negation, so false and unknown need not be distinguished.
 
-use crate::aggregator::{Batch, Columns};
+use crate::batch::{Batch, Columns};
 use teak_columns::{Vector, VectorValues};
 
 /// A condition of a row. Columns are those of the caller's batches, and have numbers.

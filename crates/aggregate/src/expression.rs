@@ -1,6 +1,6 @@
 //! Exact arithmetic with the columns of rows.
 
-use crate::aggregator::{Batch, Columns};
+use crate::batch::{Batch, Columns};
 use num_bigint::BigInt;
 use teak_columns::VectorValues;
 

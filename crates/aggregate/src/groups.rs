@@ -6,7 +6,7 @@
 // Places in the arena are those of strings that were appended to it.
 #![allow(clippy::indexing_slicing)]
 
-use crate::aggregator::{Batch, Columns};
+use crate::batch::{Batch, Columns};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 use teak_columns::{Vector, VectorValues};
@@ -14,7 +14,7 @@ use teak_columns::{Vector, VectorValues};
 /// Bytes of the cache of byte strings.
 const CACHE_BYTES_MAX: usize = 1 << 20;
 
-/// Estimated memory of a group besides its bytes: places in tables and lists.
+/// Estimated memory of a group without its bytes: places in tables and lists.
 const GROUP_BYTES: usize = 48;
 
 /// Below this number, groups are not dropped.

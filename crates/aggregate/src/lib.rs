@@ -12,12 +12,14 @@
 //! scans again for them ([`Aggregator::next_pass`]).
 
 mod aggregator;
+mod batch;
 mod condition;
 mod expression;
 mod groups;
 mod totals;
 
-pub use self::aggregator::{Aggregator, Columns, Query};
+pub use self::aggregator::{Aggregator, Query};
+pub use self::batch::Columns;
 pub use self::condition::Condition;
 pub use self::expression::{Expression, Step};
 pub use self::groups::{Key, KeyValue, Weigher};

@@ -1,6 +1,6 @@
 //! The aggregates of groups.
 
-use crate::aggregator::{Batch, Columns};
+use crate::batch::{Batch, Columns};
 use crate::expression::{Expression, Results, gather};
 use hashbrown::HashMap;
 use num_bigint::BigInt;

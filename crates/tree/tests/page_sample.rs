@@ -19,7 +19,7 @@ use teak_tree::{
     Column, ColumnKind, PageCache, PageColumns, PagePart, Tree, TreeInspection, TreeOptions,
 };
 
-const ROWS: u32 = 40_000;
+const ROWS: u32 = 20_000;
 
 fn put(tree: &Arc<Tree>, rows: impl Iterator<Item = u32>, lsn: u64) {
     for row in rows {
@@ -72,7 +72,7 @@ fn a_sample_reads_few_pages_and_agrees_with_the_whole() {
         let expected = totals.raw_bytes / all.pages;
         let found = sampled.raw_bytes / sample.pages;
         assert!(
-            found.abs_diff(expected) <= expected / 4,
+            found.abs_diff(expected) <= expected / 2,
             "{part:?}: {found} of {expected}"
         );
     }

@@ -7,7 +7,7 @@
 /* See column_names.h. The definition is read as the server's own tables of INFORMATION_SCHEMA read it: from the cache of
    definitions or the .frm file, without opening the table. */
 
-#include "monitor/column_names.h"
+#include "reports/column_names.h"
 
 #include <memory>
 #include <new>

@@ -7,8 +7,8 @@
 /* ColumnNames: which columns of the table the engine's columns of keys and values are. They follow from the server's
    definition of the table. */
 
-#ifndef TEAK_MONITOR_COLUMN_NAMES_H
-#define TEAK_MONITOR_COLUMN_NAMES_H
+#ifndef TEAK_REPORTS_COLUMN_NAMES_H
+#define TEAK_REPORTS_COLUMN_NAMES_H
 
 #include "base/server_version.h"
 

@@ -9,7 +9,7 @@
 #include "monitor/information_schema.h"
 
 #include "base/compression.h"
-#include "monitor/column_names.h"
+#include "reports/column_names.h"
 #include "monitor/lock_text.h"
 #include "monitor/schema_table.h"
 

@@ -89,11 +89,11 @@ impl Disk for OverlayDisk {
         });
         let mut names = self.names.lock();
         names.insert(path.to_path_buf(), Some(Arc::clone(&changed)));
-        Ok(OverlayFile::shared(path, changed))
+        Ok(OverlayFile::handle(path, changed))
     }
 
     fn open(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
-        Ok(OverlayFile::shared(path, self.find(path)?))
+        Ok(OverlayFile::handle(path, self.find(path)?))
     }
 
     fn remove(&self, path: &Path) -> StorageResult<()> {
@@ -235,7 +235,7 @@ struct OverlayFile {
 }
 
 impl OverlayFile {
-    fn shared(path: &Path, changed: Arc<Changed>) -> Arc<dyn DiskFile> {
+    fn handle(path: &Path, changed: Arc<Changed>) -> Arc<dyn DiskFile> {
         Arc::new(Self {
             path: path.to_path_buf(),
             changed,

@@ -26,12 +26,15 @@ pub(super) fn take_lists(bytes: &[u8], count: usize) -> Result<Vec<Vec<Vec<u8>>>
     for number in 0..count {
         let mut list = Vec::new();
         let (separator, mut strings) = rest.split_first().ok_or(Malformed)?;
-        while *separator != 0 {
-            if strings.first() == Some(&0)
-                && (number + 1 < count || strings.len() == 1 || list.is_empty())
-            {
+        let is_last = number + 1 == count;
+        // An empty list has no separator.
+        let mut has_more = *separator != 0;
+        while has_more {
+            let is_end = !is_last || strings.len() == 1 || list.is_empty();
+            if strings.first() == Some(&0) && is_end {
                 strings = strings.get(1..).unwrap_or_default();
-                break;
+                has_more = false;
+                continue;
             }
             let end = strings.iter().position(|byte| byte == separator);
             let (string, after) = strings

@@ -137,12 +137,11 @@ fn dump(engine: &Engine, names: &[String], arguments: &Arguments) -> io::Result<
     writer.finish()
 }
 
+/// Gets the key and the value of a row, and returns whether it wants more.
+type OnRow<'a> = dyn FnMut(&[u8], &[u8]) -> io::Result<bool> + 'a;
+
 /// Passes the rows of a table to `on_row` until it returns false.
-fn scan(
-    engine: &Engine,
-    name: &str,
-    on_row: &mut dyn FnMut(&[u8], &[u8]) -> io::Result<bool>,
-) -> io::Result<()> {
+fn scan(engine: &Engine, name: &str, on_row: &mut OnRow<'_>) -> io::Result<()> {
     let failed = |error: EngineError| match error {
         EngineError::TableDamaged { .. } | EngineError::Storage(_) => io::Error::other(format!(
             "{error}\n`teak recover` reads what is left of a damaged file"

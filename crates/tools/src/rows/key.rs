@@ -290,9 +290,9 @@ mod tests {
             assert_eq!(text(escaped, false, false, inverted).unwrap(), b"a\0b");
             let utf8 = "ü€ \u{80}";
             assert!(text(utf8.as_bytes(), true, true, inverted).is_none());
-            let utf8 = [&"ü€".as_bytes()[..], b"\xff\x80 \x80"].concat();
+            let utf8 = ["ü€".as_bytes(), b"\xff\x80 \x80"].concat();
             let found = text(&utf8, true, true, inverted).unwrap();
-            assert_eq!(found, [&"ü€".as_bytes()[..], b"\x80"].concat());
+            assert_eq!(found, ["ü€".as_bytes(), b"\x80"].concat());
             assert!(text(b"abc", false, true, inverted).is_none());
         }
     }

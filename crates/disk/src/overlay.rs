@@ -366,7 +366,10 @@ mod tests {
         let new = directory.0.join("missing/new");
         disk.create_directories(new.parent().unwrap()).unwrap();
         disk.create(&new).unwrap();
-        assert_eq!(disk.list(new.parent().unwrap()).unwrap(), [new.clone()]);
+        assert_eq!(
+            disk.list(new.parent().unwrap()).unwrap(),
+            std::slice::from_ref(&new)
+        );
         disk.remove(&new).unwrap();
         assert!(!is_there(&new) && disk.remove(&new).is_err());
         let mut listed = disk.list(&directory.0).unwrap();

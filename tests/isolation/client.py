@@ -100,7 +100,8 @@ class Client:
         if rows is None:
             return None
         seen = {int(key): text for key, text in rows}
-        if seen and not self.run(f"DELETE FROM lists WHERE {among}"):
+        # Below REPEATABLE READ absent keys are not locked, and another transaction's row must not be deleted.
+        if seen and not self.run(f"DELETE FROM lists WHERE k IN ({', '.join(map(str, seen))})"):
             return None
         added = {key: self.new_element() for key in keys}
         values = ", ".join(f"({key}, {base // KEYS * GROUPS + key % GROUPS}, {seen.get(key, b'').count(b',') + 1}, "

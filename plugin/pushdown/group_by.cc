@@ -202,7 +202,8 @@ bool scans_whole_table(const JOIN *join) {
 
 group_by_handler *create_group_by(THD *thd, Query *query) try {
   const TABLE_LIST *from = query->from;
-  if (!session_group_by_pushdown(thd) || query->distinct || from->next_local != nullptr || thd->lex->with_rownum)
+  if (!session_group_by_pushdown(thd) || query->distinct || from->next_local != nullptr || thd->lex->with_rownum ||
+      thd->lex->limit_rows_examined != nullptr)
     return nullptr;
   TABLE *table = from->table;
   // With partitions, this is another handler.

@@ -84,6 +84,9 @@ bool GroupBy::convert(void *context, teak_slice key, teak_slice value, teak_slic
 bool GroupBy::sort_results() {
   if (join_.order == nullptr) return true;
   JOIN_TAB *results = join_.join_tab + join_.exec_join_tab_cnt();
+  // With these the server moves the results to the disk if they do not fit into memory.
+  join_.tmp_table_param.start_recinfo = results->tmp_table_param->start_recinfo;
+  join_.tmp_table_param.recinfo = results->tmp_table_param->recinfo;
   if (results->filesort != nullptr) return true;
   if (join_.add_sorting_to_table(results, join_.order)) return false;
   results->filesort->tracker = new (thd->mem_root) Filesort_tracker(thd->lex->analyze_stmt);

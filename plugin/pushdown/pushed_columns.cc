@@ -44,6 +44,8 @@ NumberKind number_kind(const Field *field) {
 bool has_texts(const Field *field) { return is_char(field) || field->real_type() == MYSQL_TYPE_VARCHAR; }
 
 bool can_be_grouped(const Field *field) {
+  // Equal values may be stored as different bytes.
+  if (field->compression_method() != nullptr) return false;
   if (number_kind(field) != NumberKind::None) return true;
   switch (field->real_type()) {
     case MYSQL_TYPE_YEAR:

@@ -219,6 +219,8 @@ group_by_handler *create_group_by(THD *thd, Query *query) try {
   if (open == nullptr) return nullptr;
   auto pushed = std::make_unique<PushedQuery>(table, open->share()->rows());
   if (!pushed->set(*query, (join->select_options & TMP_TABLE_ALL_COLUMNS) != 0)) return nullptr;
+  // x < ALL (SELECT y ...) becomes x < (SELECT MIN(y) ...), and the server asks the item of MIN whether there were rows.
+  if (pushed->has_extremes() && join->select_lex->master_unit()->item != nullptr) return nullptr;
   group_by_handler *handler = new GroupBy(thd, open, join, std::move(pushed));
   query->where = nullptr;
   query->group_by = nullptr;

@@ -30,6 +30,12 @@ bool PushedQuery::set(const Query &query, bool has_all_items) {
   return !aggregates_.empty();
 }
 
+bool PushedQuery::has_extremes() const {
+  for (const Result &result : results_)
+    if (result.kind == Result::Kind::Extreme) return true;
+  return false;
+}
+
 bool PushedQuery::add_key(Item *item) {
   const Field *field;
   const std::optional<uint32_t> place = columns_.place_of(item, &field);

@@ -49,6 +49,8 @@ class PushedQuery {
 
   /* False: the server must compute the query. `has_all_items`: the temporary table has a field for each item. */
   bool set(const Query &query, bool has_all_items);
+  /* Whether it has a MIN or MAX. */
+  bool has_extremes() const;
 
   TABLE *table() const { return table_; }
   const std::vector<Result> &results() const { return results_; }

@@ -213,5 +213,5 @@ class Session:
         return "many", answers + [self.read() for _ in range(executions)]
 
     def run(self, statement):
-        self.send([QUERY + (statement if isinstance(statement, bytes) else statement.encode())])
+        self.send([QUERY + (statement if isinstance(statement, bytes) else statement.encode(errors="surrogateescape"))])
         return self.read()

@@ -46,7 +46,6 @@ class GroupBy final : public group_by_handler {
   teak_status set_result(const PushedQuery::Result &result, Field *to);
   void store_column(Field *from, teak_slice value, Field *to);
   bool store_sum(const PushedQuery::Result &result, uint64_t rows, teak_slice digits, Field *to);
-
   bool sort_results();
 
   OpenTable &open_;
@@ -93,7 +92,7 @@ bool GroupBy::sort_results() {
   return results->filesort->tracker != nullptr;
 }
 
-int GroupBy::init_scan() {
+int GroupBy::init_scan() try {
   is_out_of_memory_ = false;
   if (!sort_results()) return open_.out_of_memory();
   const teak_status status =
@@ -103,6 +102,8 @@ int GroupBy::init_scan() {
                          std::max<size_t>(thd->variables.tmp_memory_table_size, MEMORY_MIN), &calls_, &aggregate_);
   if (status == TEAK_OK) return 0;
   return open_.failure(status);
+} catch (const std::bad_alloc &) {
+  return open_.out_of_memory();
 }
 
 int GroupBy::next_row() try {

@@ -15,7 +15,7 @@ mod position;
 mod snapshot;
 
 pub use self::bounds::Seek;
-pub use self::column_scan::{ColumnBatch, ColumnScan};
+pub(crate) use self::column_scan::{ColumnBatch, ColumnScan};
 pub use self::policy::{LockPolicy, RowRetention};
 pub use self::position::{Row, Rows};
 

@@ -40,13 +40,13 @@ enum State {
 }
 
 impl EngineTransaction {
-    /// Prepares to compute aggregates of the rows of an index. `beginning`, `columns`: as for
-    /// [`EngineTransaction::column_scan`]; the query counts these columns. `memory_max`: of groups, in bytes; if they take
-    /// more, the rows are read several times.
+    /// Prepares to compute aggregates of the rows of an index. `beginning`: as for
+    /// [`Cursor::set_columns`](crate::Cursor::set_columns). `columns`: those that the query counts, as numbers instead of
+    /// bits. `memory_max`: of groups, in bytes; if they take more, the rows are read several times.
     ///
     /// # Errors
-    /// As [`EngineTransaction::column_scan`]; `InvalidArgument` if the query has other columns, calculates with byte
-    /// strings, or with unsigned integers of eight bytes except for their sum.
+    /// As [`EngineTransaction::cursor`]; `InvalidArgument` if the index or the query has no such columns, they are floats,
+    /// or the query calculates with byte strings, or with unsigned integers of eight bytes except for their sum.
     pub fn group_scan(
         &mut self,
         table: &TableHandle,

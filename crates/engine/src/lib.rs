@@ -86,9 +86,7 @@ pub use block_map::IndexRange;
 pub use column_list::{ColumnPlace, ColumnReport};
 pub use core::counters::COUNTERS;
 pub use core::delays::{DelayCause, DelayCounts};
-pub use cursor::{
-    ColumnBatch, ColumnScan, Cursor, LockPolicy, ReadMode, Row, RowRetention, Rows, Seek,
-};
+pub use cursor::{Cursor, LockPolicy, ReadMode, Row, RowRetention, Rows, Seek};
 pub use definition::{INDEXES_MAX, IndexDefinition, METADATA_BYTES_MAX, TableDefinition};
 pub use engine::Engine;
 pub use error::{EngineError, EngineResult};
@@ -118,9 +116,8 @@ pub use teak_transactions::{
     WaitListener, report,
 };
 pub use teak_tree::{
-    Column, ColumnChoice, ColumnKind, ColumnRows, Decimal, FilterKeys, KeySuffix, LostPart,
-    MappedRange, OptionalColumn, PageColumns, PageCounts, RangeKind, RangeUse, RunPlace,
-    SalvagedEntry, TreeOptions, ValueTail,
+    Column, ColumnKind, Decimal, FilterKeys, KeySuffix, LostPart, MappedRange, OptionalColumn,
+    PageColumns, PageCounts, RangeKind, RangeUse, RunPlace, SalvagedEntry, TreeOptions, ValueTail,
 };
 pub use transaction::{Duplicate, EngineTransaction, Isolation};
 pub use visit_tables::TableVisitor;

@@ -14,7 +14,7 @@ use teak_tree::{ColumnChoice, ColumnRows};
 const ROWS_MAX: usize = 1024;
 
 /// A scan of all rows of an index, in key order, that reads some columns of the values.
-pub struct ColumnScan {
+pub(crate) struct ColumnScan {
     cursor: SnapshotCursor,
     choice: ColumnChoice,
     state: State,
@@ -32,7 +32,7 @@ enum State {
 
 /// Rows of a scan, at least one.
 #[derive(Debug)]
-pub enum ColumnBatch<'a> {
+pub(crate) enum ColumnBatch<'a> {
     /// Those of a page whose columns can be decoded.
     Columns(ColumnRows),
     /// Rows with whole values, or values that have only the chosen columns, as
@@ -46,7 +46,7 @@ impl EngineTransaction {
     ///
     /// # Errors
     /// As [`EngineTransaction::cursor`]; `InvalidArgument` if the values do not have such columns, or they are floats.
-    pub fn column_scan(
+    pub(crate) fn column_scan(
         &mut self,
         table: &TableHandle,
         index: IndexNumber,
@@ -72,12 +72,12 @@ impl EngineTransaction {
 impl ColumnScan {
     /// The columns that the scan reads.
     #[must_use]
-    pub fn choice(&self) -> &ColumnChoice {
+    pub(crate) fn choice(&self) -> &ColumnChoice {
         &self.choice
     }
 
     /// Makes the scan begin again, in the transaction's current view.
-    pub fn rewind(&mut self) {
+    pub(crate) fn rewind(&mut self) {
         self.cursor.clear_position();
         self.state = State::Nothing;
     }
@@ -86,7 +86,7 @@ impl ColumnScan {
     ///
     /// # Errors
     /// `Storage`, `Interrupted`.
-    pub fn next(
+    pub(crate) fn next(
         &mut self,
         transaction: &mut EngineTransaction,
     ) -> EngineResult<Option<ColumnBatch<'_>>> {

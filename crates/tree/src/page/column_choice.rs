@@ -29,8 +29,6 @@ pub(super) struct ChosenColumn {
 /// which states their form; others must be converted.
 #[derive(Clone, Debug)]
 pub struct ColumnChoice {
-    columns: PageColumns,
-    beginning: Vec<u8>,
     chosen: Vec<ChosenColumn>,
     projection: Projection,
     /// Where the columns of the front begin.
@@ -112,8 +110,6 @@ impl ColumnChoice {
             optional: places_of(optional),
             variable: places_of(variable),
             projection: Projection::new(columns.clone(), beginning.to_vec(), bits),
-            columns: columns.clone(),
-            beginning: beginning.to_vec(),
             chosen,
             lengths: Vec::new(),
         })
@@ -143,15 +139,7 @@ impl ColumnChoice {
     /// Whether a value has the form that the columns describe.
     #[must_use]
     pub fn is_of(&self, value: &[u8]) -> bool {
-        value.starts_with(&self.beginning)
-    }
-
-    pub(super) fn columns(&self) -> &PageColumns {
-        &self.columns
-    }
-
-    pub(super) fn beginning(&self) -> &[u8] {
-        &self.beginning
+        self.projection.is_beginning(value)
     }
 
     pub(super) fn chosen(&self) -> &[ChosenColumn] {
@@ -163,7 +151,8 @@ impl ColumnChoice {
     /// # Errors
     /// [`Malformed`]; then the vectors may have different lengths.
     pub fn split(&mut self, value: &[u8], vectors: &mut [Vector]) -> Result<(), Malformed> {
-        let front_bytes = self.columns.value_bytes();
+        let columns = self.projection.columns();
+        let front_bytes = columns.value_bytes();
         let (front, mut rest) = value.split_at_checked(front_bytes).ok_or(Malformed)?;
         for (of, vector) in self.chosen.iter().zip(&mut *vectors) {
             if let (ColumnPlace::Front(number), Some(column)) = (of.place, of.column) {
@@ -172,7 +161,7 @@ impl ColumnChoice {
                 push(column, bytes.ok_or(Malformed)?, vector)?;
             }
         }
-        let tail = self.columns.tail();
+        let tail = columns.tail();
         let optional = match self.variable.is_empty() {
             true => self.optional.len(),
             false => tail.optional.len(),

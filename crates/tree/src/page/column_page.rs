@@ -107,11 +107,11 @@ impl ColumnPage {
         };
         let mut take = streams.values;
         let columns = take_list(&mut take)?;
-        let (of_tree, entries) = (choice.columns(), header.entries);
-        let Some(first) = columns.first().filter(|_| columns == of_tree.value()) else {
+        let (projection, entries) = (choice.projection(), header.entries);
+        let Some(first) = columns.first().filter(|_| projection.is_front(&columns)) else {
             return Ok(None);
         };
-        if of_tree.value_bytes() != header.value_front {
+        if projection.columns().value_bytes() != header.value_front {
             return Err(Malformed);
         }
         let mut page = Self {
@@ -127,8 +127,7 @@ impl ColumnPage {
         let (width, firsts) = (page.first_bytes, &mut page.firsts);
         page.codec
             .decode(*first, entries, &mut take, firsts, |row| row * width)?;
-        let begins = |first: &[u8]| first.starts_with(choice.beginning());
-        if !page.firsts().all(begins) {
+        if !page.firsts().all(|first| projection.is_beginning(first)) {
             return Ok(None);
         }
         let mut finder = Finder {
@@ -143,7 +142,7 @@ impl ColumnPage {
         }
         if finder.left > 0 && has_tail {
             let tail = ValueTail::take(&mut take)?;
-            if tail != *of_tree.tail() {
+            if !projection.is_tail(&tail) {
                 return Ok(None);
             }
             finder.find_tail(&tail, &mut take)?;

@@ -63,6 +63,10 @@ impl Projection {
         self.has(columns.value().len() + columns.tail().optional.len() + number)
     }
 
+    pub(super) fn columns(&self) -> &PageColumns {
+        &self.wanted.columns
+    }
+
     pub(super) fn is_front(&self, columns: &[Column]) -> bool {
         self.wanted.columns.value() == columns
     }

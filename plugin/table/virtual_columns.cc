@@ -10,7 +10,31 @@
 
 namespace teak {
 
+namespace {
+
+/* Restores the table's temporary bitmap. The server's computation of a virtual column clears it, but a sort reads rows
+   with it as the set of columns. */
+class SavedTemporarySet {
+ public:
+  explicit SavedTemporarySet(TABLE *table) : set_(&table->tmp_set) {
+    static_assert(sizeof(saved_) * 8 >= MAX_FIELDS, "the largest table must fit");
+    memcpy(saved_, set_->bitmap, bytes());
+  }
+  ~SavedTemporarySet() { memcpy(set_->bitmap, saved_, bytes()); }
+  SavedTemporarySet(const SavedTemporarySet &) = delete;
+  SavedTemporarySet &operator=(const SavedTemporarySet &) = delete;
+
+ private:
+  size_t bytes() const { return no_words_in_map(set_) * sizeof(my_bitmap_map); }
+
+  MY_BITMAP *const set_;
+  my_bitmap_map saved_[MAX_FIELDS / 8 / sizeof(my_bitmap_map)];
+};
+
+}  // namespace
+
 bool compute_virtual_columns(TABLE *table, uint key, bool quietly) {
+  const SavedTemporarySet saved(table);
   const KEY &columns = table->key_info[key];
   for (uint part = 0; part < columns.user_defined_key_parts; part++) {
     // Uses the table's field, because the key part's field is shortened to the prefix.
@@ -31,6 +55,7 @@ std::vector<uint> virtual_columns_of(const TABLE *table, uint key) {
 }
 
 void compute_virtual_columns(TABLE *table, const std::vector<uint> &fields, const uchar *record) {
+  const SavedTemporarySet saved(table);
   // The expressions read the table's fields.
   const my_ptrdiff_t offset = record - table->record[0];
   const auto move_fields = [table](my_ptrdiff_t by) {

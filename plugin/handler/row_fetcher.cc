@@ -24,6 +24,8 @@ void RowFetcher::begin_reads() {
   }
   rows_.bind(open_.session(), open_.share()->table(), 0, locks_.mode(), locks_.cursor_options());
   rows_.count_into(open_.server().handler_stats);
+  looked_up_.clear();
+  looks_up_all_ = false;
 }
 
 /* Whether all columns must be read. A row that may be written back must be complete, even if the statement uses few
@@ -77,7 +79,7 @@ bool RowFetcher::decode_row(const teak_row &row, uchar *record, bool all_columns
 int RowFetcher::fetch(const teak_row &entry, uchar *record) {
   if (key_ != MAX_KEY && key_ != open_.share()->primary_key()) return fetch_by_secondary(entry, record);
   read_by_primary_ = false;
-  if (entry.value.data == nullptr || !has_columns()) return fetch_whole(entry, record);
+  if (entry.value.data == nullptr || !has_columns(chosen_)) return fetch_whole(entry, record);
   return decode_row(entry, record, all_columns_) ? 0 : open_.corrupt("a row is malformed");
 }
 
@@ -92,8 +94,7 @@ bool RowFetcher::needs_only_key() const {
 
 void RowFetcher::choose_columns(Cursor *cursor) {
   chosen_.clear();
-  // A range may be short. Its pages should be in the cache as lookups need them.
-  if (key_ != MAX_KEY) return;
+  if (key_ != MAX_KEY && key_ != open_.share()->primary_key()) return;
   // HANDLER changes its read set between reads.
   if (locks_.locking() || all_columns_ || thd_sql_command(open_.thd()) == SQLCOM_HA_READ) return;
   const MY_BITMAP *read_set = open_.table()->read_set;
@@ -104,12 +105,44 @@ void RowFetcher::choose_columns(Cursor *cursor) {
   cursor->set_columns(rows.beginning(), std::move(columns));
 }
 
-/* Whether the scan's cursor returns all columns that the statement reads. */
-bool RowFetcher::has_columns() const {
+/* Whether the cursor for which this set of columns was chosen, which is empty for all columns, returns all columns that the
+   statement reads. */
+bool RowFetcher::has_columns(const std::vector<my_bitmap_map> &chosen) const {
   const my_bitmap_map *read = open_.table()->read_set->bitmap;
-  for (size_t i = 0; i < chosen_.size(); i++)
-    if ((read[i] & ~chosen_[i]) != 0) return false;
+  for (size_t i = 0; i < chosen.size(); i++)
+    if ((read[i] & ~chosen[i]) != 0) return false;
   return true;
+}
+
+/* Reads a row by its primary key. `all_columns`: the caller needs columns that the statement does not read. */
+teak_status RowFetcher::look_up(teak_slice primary, bool all_columns, teak_row *row) {
+  if (all_columns || all_columns_ || locks_.locking()) {
+    look_up_all_columns();
+  } else if (!looks_up_all_ && (looked_up_.empty() || !has_columns(looked_up_))) {
+    choose_looked_up_columns();
+  }
+  return rows_.get(primary, row);
+}
+
+void RowFetcher::look_up_all_columns() {
+  if (!looked_up_.empty()) rows_.set_columns(UNBOUNDED, {});
+  looked_up_.clear();
+  looks_up_all_ = true;
+}
+
+/* Adds the columns of the read set to those of the lookups so far: while the server sorts, it reads other columns than in the
+   other parts of the statement. */
+void RowFetcher::choose_looked_up_columns() {
+  const MY_BITMAP *read_set = open_.table()->read_set;
+  std::vector<my_bitmap_map> words(no_words_in_map(read_set));
+  MY_BITMAP wanted;
+  my_bitmap_init(&wanted, words.data(), read_set->n_bits);
+  for (size_t i = 0; i < words.size(); i++) words[i] = read_set->bitmap[i] | (looked_up_.empty() ? 0 : looked_up_[i]);
+  const RowCodec &rows = open_.share()->rows();
+  std::vector<uint64_t> columns = rows.columns_for(&wanted);
+  if (columns.empty()) return look_up_all_columns();
+  looked_up_ = std::move(words);
+  rows_.set_columns(rows.beginning(), std::move(columns));
 }
 
 /* Fetches a row whose value the scan has not read, because it is large, or not wholly. */
@@ -123,7 +156,7 @@ int RowFetcher::fetch_whole(const teak_row &entry, uchar *record) {
   }
   // The statement reads more columns than when the scan began.
   teak_row row;
-  const teak_status status = rows_.get(entry.key, &row);
+  const teak_status status = look_up(entry.key, false, &row);
   if (status == TEAK_NOT_FOUND) return SKIP;  // deleted since, under READ UNCOMMITTED
   if (status != TEAK_OK) return open_.failure(status);
   return decode_row(row, record, all_columns_) ? 0 : open_.corrupt("a row is malformed");
@@ -137,7 +170,7 @@ int RowFetcher::fetch_by_position(const uchar *position, uchar *record) {
   if (error != SKIP) return error;
   read_by_primary_ = true;
   is_conflicting_row_ = false;
-  const teak_status status = rows_.get(primary, &row);
+  const teak_status status = look_up(primary, false, &row);
   if (status == TEAK_NOT_FOUND) return HA_ERR_KEY_NOT_FOUND;
   if (status != TEAK_OK) return open_.failure(status);
   return decode_row(row, record, all_columns_) ? 0 : open_.corrupt("a row is malformed");
@@ -204,18 +237,19 @@ int RowFetcher::fetch_row_of_entry(const teak_row &entry, const Share::EntryRest
   teak_row row;
   read_by_primary_ = true;
   is_conflicting_row_ = false;
+  const bool may_differ =
+      locks_.locking() || open_.session()->is_past_snapshot() || thd_tx_isolation(open_.thd()) == ISO_READ_UNCOMMITTED;
+  // The virtual columns of an incomplete entry are computed from the row's other columns.
+  const bool computes = !complete && key.has_virtual_column;
+  const bool all_columns = all_columns_ || may_differ || computes;
   teak_status status;
   {
     const PrefetchWindow::Fetch fetch(window_);
-    status = rows_.get(rest.primary, &row);
+    status = look_up(rest.primary, all_columns, &row);
   }
-  const bool may_differ =
-      locks_.locking() || open_.session()->is_past_snapshot() || thd_tx_isolation(open_.thd()) == ISO_READ_UNCOMMITTED;
   if (status == TEAK_NOT_FOUND) return may_differ ? SKIP : open_.corrupt("a key has an entry without a row");
   if (status != TEAK_OK) return open_.failure(status);
-  // The virtual columns of an incomplete entry are computed from the row's other columns.
-  const bool computes = !complete && key.has_virtual_column;
-  if (!decode_row(row, record, all_columns_ || may_differ || computes)) return open_.corrupt("a row is malformed");
+  if (!decode_row(row, record, all_columns)) return open_.corrupt("a row is malformed");
   if (may_differ && !row_has_entry(entry, record, &status)) {
     rows_.unlock();
     return status == TEAK_OK ? SKIP : open_.failure(status);

@@ -74,7 +74,10 @@ class RowFetcher {
   }
 
  private:
-  bool has_columns() const;
+  bool has_columns(const std::vector<my_bitmap_map> &chosen) const;
+  teak_status look_up(teak_slice primary, bool all_columns, teak_row *row);
+  void look_up_all_columns();
+  void choose_looked_up_columns();
   int fetch_whole(const teak_row &entry, uchar *record);
   int fetch_by_secondary(const teak_row &entry, uchar *record);
   int fetch_clustering(const Share::Key &key, const Share::EntryRest &rest, uchar *record);
@@ -102,7 +105,9 @@ class RowFetcher {
   bool positions_only_ = false;
   bool read_by_primary_ = false;
   std::vector<my_bitmap_map> chosen_;  // the read set for which the scan's cursor returns columns; empty: all columns
-  bool is_conflicting_row_ = false;    // the last row was returned from conflicting_row_
+  std::vector<my_bitmap_map> looked_up_;  // the columns that rows_ returns; empty: all columns, or none chosen yet
+  bool looks_up_all_ = false;             // rows_ returns all columns until the next begin_reads()
+  bool is_conflicting_row_ = false;       // the last row was returned from conflicting_row_
   ByteBuffer compared_key_;
   BlobArena blobs_;
 };

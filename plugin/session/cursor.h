@@ -62,7 +62,7 @@ class Cursor {
   /* Restricts following calls to the entries whose columns of the index are encoded as this prefix. The bytes are copied. */
   teak_status set_prefix(teak_slice prefix);
   bool bounded() const { return bounded_; }
-  /* Lets scans return only some columns of the values, see teak_cursor_set_columns(), until the cursor is bound again. Empty: all
+  /* Lets consistent reads return only some columns of the values, see teak_cursor_set_columns(), until the cursor is bound again. Empty: all
      columns. */
   void set_columns(teak_slice beginning, std::vector<uint64_t> columns);
   /* Sets the bounds or the prefix of another cursor. */

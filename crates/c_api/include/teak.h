@@ -940,12 +940,12 @@ teak_status teak_cursor_set_bounds(teak_cursor *cursor, teak_slice lower, teak_s
 // entries may be missing. If the keys of the index have no suffix, the call only sets bounds.
 teak_status teak_cursor_set_prefix(teak_cursor *cursor, teak_slice prefix);
 
-// Lets scans of a cursor for consistent reads return only some columns of the values, which is faster if they are many. The
+// Lets a cursor for consistent reads return only some columns of the values, which is faster if they are many. The
 // values keep their form: they may have any bytes instead of other columns of fixed width, and empty strings instead of other
 // variable columns. `columns`: `count` numbers with a bit for each column of teak_index_definition, first value_columns, then
 // optional_columns, then variable_columns; the lowest bit of the first number is the first column, which is always returned. A
 // count of 0 means all columns, the default. Only values that begin with `beginning`, within the first column, consist of these
-// columns; others are returned whole, as are all values by teak_cursor_get and by locking cursors.
+// columns; others are returned whole, as are all values by locking cursors.
 teak_status teak_cursor_set_columns(teak_cursor *cursor,
                                     teak_slice beginning,
                                     const uint64_t *columns,

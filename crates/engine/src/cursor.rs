@@ -108,12 +108,12 @@ impl Cursor {
         }
     }
 
-    /// Restricts the values that scans of a cursor in mode [`ReadMode::Snapshot`] return to some of the columns of
+    /// Restricts the values that a cursor in mode [`ReadMode::Snapshot`] returns to some of the columns of
     /// the index's [definition](crate::IndexDefinition): the values may have any bytes instead of other columns of
     /// fixed width, and empty strings instead of other variable columns. `columns`: a bit for each column of the
     /// front, then the optional ones, then the variable ones, the lowest bit of the first number being the first;
     /// empty: all columns. Only values that begin with `beginning` have these columns; the bytes are within the
-    /// first column. [`Cursor::get`] and locking cursors return whole values.
+    /// first column. Locking cursors return whole values.
     pub fn set_columns(&mut self, beginning: &[u8], columns: &[u64]) {
         if let Kind::Snapshot(cursor) = &mut self.kind {
             cursor.set_projection(beginning, columns);

@@ -128,11 +128,11 @@ fn rows_tree(tree: &Arc<Tree>, rows: u64) {
     let mut value = Vec::new();
     measure("present key", tree, |number| {
         let key = row_key(scatter(number) % rows);
-        assert!(tree.get_into(&key, &SeesAll, &mut value).unwrap());
+        assert!(tree.get_into(&key, &SeesAll, None, &mut value).unwrap());
     });
     measure("absent key", tree, |number| {
         let key = row_key(scatter(number) % rows + rows);
-        assert!(!tree.get_into(&key, &SeesAll, &mut value).unwrap());
+        assert!(!tree.get_into(&key, &SeesAll, None, &mut value).unwrap());
     });
 }
 

@@ -189,7 +189,7 @@ fn gets(tree: &Arc<Tree>, rows: u64, present: bool) {
             let number = scatter(number) % rows;
             let number = if present { number } else { number + rows };
             found += u64::from(
-                tree.get_into(&random_key(number), &SeesAll, &mut buffer)
+                tree.get_into(&random_key(number), &SeesAll, None, &mut buffer)
                     .unwrap(),
             );
         }

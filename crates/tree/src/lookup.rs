@@ -15,6 +15,7 @@
 //!    since, step 2 is repeated.
 
 use crate::node::{LoadedNode, Node, NodeReader, RunRef};
+use crate::page::Projection;
 use crate::run::BlockSource;
 use crate::tree::Tree;
 use crate::version::{MemtableSlot, TreeVersion};
@@ -28,6 +29,26 @@ use teak_base::{Operation, StorageResult, WriteId};
 #[derive(Debug)]
 pub struct OlderVersions {
     version: Arc<TreeVersion>,
+}
+
+/// What a lookup may read, and what it does not need.
+struct Needs<'a> {
+    source: BlockSource,
+    /// Whether the reader sees none of the writes in this range of ids.
+    hides: &'a dyn Fn(WriteId, WriteId) -> bool,
+    /// The columns of values; `None`: all.
+    projection: Option<&'a Projection>,
+}
+
+impl Needs<'_> {
+    /// All versions, with all columns.
+    fn all(source: BlockSource) -> Self {
+        Self {
+            source,
+            hides: &|_, _| false,
+            projection: None,
+        }
+    }
 }
 
 type Visitor<'a> = &'a mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit;
@@ -45,8 +66,8 @@ impl Tree {
         visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
     ) -> StorageResult<()> {
         let version = self.load_version();
-        let source = BlockSource::File;
-        visit_version(&self.nodes, &version, key, source, &|_, _| false, visitor)?;
+        let needs = Needs::all(BlockSource::File);
+        visit_version(&self.nodes, &version, key, &needs, visitor)?;
         Ok(())
     }
 
@@ -62,8 +83,8 @@ impl Tree {
         visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
     ) -> StorageResult<bool> {
         let version = self.load_version();
-        let source = BlockSource::Memory;
-        visit_version(&self.nodes, &version, key, source, &|_, _| false, visitor)
+        let needs = Needs::all(BlockSource::Memory);
+        visit_version(&self.nodes, &version, key, &needs, visitor)
     }
 
     /// As [`Tree::visit`], for the versions that are not in the active memtable. The result retains
@@ -78,8 +99,8 @@ impl Tree {
     ) -> StorageResult<OlderVersions> {
         let version = self.version.load_full();
         if visit_memtables(version.frozen.iter(), key, visitor) == Visit::Continue {
-            let source = BlockSource::File;
-            visit_runs(&self.nodes, &version, key, source, &|_, _| false, visitor)?;
+            let needs = Needs::all(BlockSource::File);
+            visit_runs(&self.nodes, &version, key, &needs, visitor)?;
         }
         Ok(OlderVersions { version })
     }
@@ -118,11 +139,12 @@ impl Tree {
         visibility: &V,
     ) -> StorageResult<Option<Vec<u8>>> {
         let mut value = Vec::new();
-        Ok(self.get_into(key, visibility, &mut value)?.then_some(value))
+        let found = self.get_into(key, visibility, None, &mut value)?;
+        Ok(found.then_some(value))
     }
 
-    /// Like [`Tree::get`], into a buffer that is cleared first. Returns false
-    /// when the key has no value; the buffer is then empty.
+    /// Like [`Tree::get`], into a buffer that is cleared first, and with some columns of the value if there is a
+    /// projection. Returns false when the key has no value; the buffer is then empty.
     ///
     /// # Errors
     /// Errors of reading blocks.
@@ -130,18 +152,22 @@ impl Tree {
         &self,
         key: &[u8],
         visibility: &V,
+        projection: Option<&Projection>,
         value: &mut Vec<u8>,
     ) -> StorageResult<bool> {
         value.clear();
         let mut found = Ok(false);
         let version = self.load_version();
-        let hides = |min, max| visibility.hides_all(min, max);
+        let needs = Needs {
+            source: BlockSource::File,
+            hides: &|min, max| visibility.hides_all(min, max),
+            projection,
+        };
         visit_version(
             &self.nodes,
             &version,
             key,
-            BlockSource::File,
-            &hides,
+            &needs,
             &mut |id, operation, stored| {
                 if !id.is_settled() && !visibility.is_visible(id) {
                     return Visit::Continue;
@@ -182,13 +208,12 @@ fn visit_version(
     nodes: &NodeReader,
     version: &TreeVersion,
     key: &[u8],
-    source: BlockSource,
-    hides: &dyn Fn(WriteId, WriteId) -> bool,
+    needs: &Needs<'_>,
     visitor: Visitor<'_>,
 ) -> StorageResult<bool> {
     match visit_memtables(version.memtables(), key, visitor) {
         Visit::Stop => Ok(true),
-        Visit::Continue => visit_runs(nodes, version, key, source, hides, visitor),
+        Visit::Continue => visit_runs(nodes, version, key, needs, visitor),
     }
 }
 
@@ -213,13 +238,12 @@ fn visit_runs(
     nodes: &NodeReader,
     version: &TreeVersion,
     key: &[u8],
-    source: BlockSource,
-    hides: &dyn Fn(WriteId, WriteId) -> bool,
+    needs: &Needs<'_>,
     visitor: Visitor<'_>,
 ) -> StorageResult<bool> {
     let key = LookupKey::new(key);
-    for_runs_on_path(nodes, version, &key, source, |run| {
-        visit_run(run, &key, source, hides, visitor)
+    for_runs_on_path(nodes, version, &key, needs.source, |run| {
+        visit_run(run, &key, needs, visitor)
     })
 }
 
@@ -268,10 +292,10 @@ fn for_runs_on_path(
 fn visit_run(
     run: &RunRef,
     key: &LookupKey<'_>,
-    source: BlockSource,
-    hides: &dyn Fn(WriteId, WriteId) -> bool,
+    needs: &Needs<'_>,
     visitor: Visitor<'_>,
 ) -> StorageResult<Option<Visit>> {
+    let (source, projection) = (needs.source, needs.projection);
     if !run.may_contain(key.bytes()) {
         return Ok(Some(Visit::Continue));
     }
@@ -279,13 +303,14 @@ fn visit_run(
         return run
             .handle
             .run
-            .visit_from(source, key, &mut |_, operation, value| {
+            .visit_from(source, key, projection, &mut |_, operation, value| {
                 visitor(WriteId::SETTLED, operation, value)
             });
     }
     let only = run.handle.only_write_ids();
-    if only.is_some_and(|(min, max)| hides(min, max)) {
+    if only.is_some_and(|(min, max)| (needs.hides)(min, max)) {
         return Ok(Some(Visit::Continue));
     }
-    run.handle.run.visit_from(source, key, visitor)
+    let run = &run.handle.run;
+    run.visit_from(source, key, projection, visitor)
 }

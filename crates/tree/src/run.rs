@@ -133,12 +133,12 @@ impl Run {
         key: &LookupKey<'_>,
         visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
     ) -> StorageResult<Visit> {
-        let visited = self.visit_from(BlockSource::File, key, visitor)?;
+        let visited = self.visit_from(BlockSource::File, key, None, visitor)?;
         Ok(visited.unwrap_or(Visit::Continue))
     }
 
-    /// As [`Run::visit`], with blocks from `source`. Returns `None` if the visit has ended at a
-    /// block that is not in memory.
+    /// As [`Run::visit`], with blocks from `source`, and with some columns of the values if there is a projection.
+    /// Returns `None` if the visit has ended at a block that is not in memory.
     ///
     /// # Errors
     /// Errors of reading blocks.
@@ -146,10 +146,11 @@ impl Run {
         &self,
         source: BlockSource,
         key: &LookupKey<'_>,
+        projection: Option<&Projection>,
         visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
     ) -> StorageResult<Option<Visit>> {
         if self.spans(key.bytes()) {
-            let visited = self.visit_points(source, key, visitor)?;
+            let visited = self.visit_points(source, key, projection, visitor)?;
             if visited != Some(Visit::Continue) {
                 return Ok(visited);
             }
@@ -179,6 +180,7 @@ impl Run {
         &self,
         source: BlockSource,
         key: &LookupKey<'_>,
+        projection: Option<&Projection>,
         visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
     ) -> StorageResult<Option<Visit>> {
         if self.description.index.is_empty() {
@@ -201,7 +203,7 @@ impl Run {
         for place in block.page_of(key.bytes())..block.pages().len() {
             let number = PageNumber::new(number, place);
             let page = match source {
-                BlockSource::File => self.page(&block, number, ReadPattern::Random)?,
+                BlockSource::File => self.page_of_lookup(&block, number, projection)?,
                 BlockSource::Memory => match self.page_in_memory(&block, number) {
                     Some(page) => page,
                     None => return Ok(None),
@@ -399,6 +401,31 @@ impl Run {
         Ok(found.0)
     }
 
+    /// As [`Run::page`], for a reader that needs no values.
+    pub(crate) fn page_with_keys(
+        &self,
+        block: &IndexBlock,
+        number: PageNumber,
+    ) -> StorageResult<Arc<Page>> {
+        let offset = record_of(block, number).address.offset;
+        match self.cache.get_cached(self.file.file_id(), offset) {
+            Some(Cached::Page(page)) => Ok(page),
+            _ => self.page(block, number, ReadPattern::Random),
+        }
+    }
+
+    /// As [`Run::page`], for a look-up that may need only some columns.
+    fn page_of_lookup(
+        &self,
+        block: &IndexBlock,
+        number: PageNumber,
+        projection: Option<&Projection>,
+    ) -> StorageResult<Arc<Page>> {
+        let ahead = &mut ReadAhead::default();
+        let found = self.page_ahead(block, number, ReadPattern::Random, projection, ahead)?;
+        Ok(found.0)
+    }
+
     /// As [`Run::page`], for a reader that may be sequential, and may need only some columns. Also returns whether
     /// a reader with a sequential pattern found the page in the cache.
     pub(crate) fn page_ahead(
@@ -429,14 +456,20 @@ impl Run {
             // As for index blocks.
             other => {
                 // A reader of other columns has put the page into the cache.
-                let replaces =
-                    pattern == ReadPattern::Random && matches!(other, Some(Cached::Page(_)));
-                let wanted = projection.filter(|_| !replaces);
+                let replaced = match (pattern, &other) {
+                    (ReadPattern::Random, Some(Cached::Page(page))) => Some(page),
+                    _ => None,
+                };
+                let union = replaced.and_then(|page| page.columns_with(projection));
+                let wanted = match replaced {
+                    Some(_) => union.as_ref(),
+                    None => projection,
+                };
                 let page = self.read_page(block, number, record, wanted, ahead);
                 // No place in the cache is claimed for the page.
                 pay_for_io();
                 let page = page?;
-                if replaces {
+                if replaced.is_some() {
                     let cached = Cached::Page(Arc::clone(&page));
                     self.cache.insert(file, offset, Priority::Normal, cached);
                 }

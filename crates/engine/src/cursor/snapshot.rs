@@ -95,7 +95,8 @@ impl SnapshotCursor {
             return Err(no_tree());
         };
         let tree = &position.index.tree;
-        let found = tree.get_into(key, &**view, &mut position.value);
+        let projection = position.projection.as_ref();
+        let found = tree.get_into(key, &**view, projection, &mut position.value);
         let is_found = transaction.core.checked(&position.index, found)?;
         Ok(is_found.then(|| self.position.row_of_get(key)))
     }

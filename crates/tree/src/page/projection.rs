@@ -79,6 +79,19 @@ impl Projection {
         value.starts_with(&self.wanted.beginning)
     }
 
+    /// The columns of both projections; `None` if they are not of the same form of rows.
+    pub(crate) fn union(&self, other: &Self) -> Option<Self> {
+        let (own, others) = (&self.wanted, &other.wanted);
+        if own.beginning != others.beginning || own.columns != others.columns {
+            return None;
+        }
+        let word = |bits: &[u64], number: usize| bits.get(number).copied().unwrap_or(0);
+        let count = own.bits.len().max(others.bits.len());
+        let bits = (0..count).map(|n| word(&own.bits, n) | word(&others.bits, n));
+        let (columns, beginning) = (own.columns.clone(), own.beginning.clone());
+        Some(Self::new(columns, beginning, bits.collect()))
+    }
+
     /// Whether what was decoded for this projection suffices for another one.
     pub(super) fn covers(&self, other: &Self) -> bool {
         if Arc::ptr_eq(&self.wanted, &other.wanted) {

@@ -159,6 +159,12 @@ impl Page {
         }
     }
 
+    /// The columns that a page needs to replace this one for a reader of these columns: its own ones, too, so that
+    /// readers of different columns do not replace each other's pages. `None`: all columns.
+    pub(crate) fn columns_with(&self, projection: Option<&Projection>) -> Option<Projection> {
+        self.projection.as_ref()?.union(projection?)
+    }
+
     /// The key of an entry.
     ///
     /// # Panics

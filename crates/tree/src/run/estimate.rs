@@ -140,7 +140,7 @@ impl Place {
             return Ok(whole);
         };
         let page = if read {
-            Some(run.page(block, *number, ReadPattern::Random)?)
+            Some(run.page_with_keys(block, *number)?)
         } else {
             match run.cache.peek(run.file.file_id(), record.address.offset) {
                 Some(Cached::Page(page)) => Some(page),

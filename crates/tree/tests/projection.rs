@@ -109,15 +109,67 @@ fn other_columns_are_not_decoded_and_whole_values_can_still_be_read() {
     assert_eq!(scan(&tree, Some(&first)), whole(|_| 3));
 }
 
+/// Both numbers, and an empty string.
+fn is_without_text(values: &[Vec<u8>]) -> bool {
+    (0u32..)
+        .zip(values)
+        .all(|(row, whole)| *whole == [&value(3, row)[..9], &[0]].concat())
+}
+
 #[test]
-fn a_page_of_other_columns_is_replaced() {
-    let (tree, _) = tree(|_| 3);
+fn a_page_of_other_columns_is_replaced_by_one_with_the_columns_of_both() {
+    let (tree, cache) = tree(|_| 3);
     let first = Projection::new(columns(), vec![3], vec![0b11]);
     assert!(is_reduced(&scan(&tree, Some(&first))));
     let second = Projection::new(columns(), vec![3], vec![0b101]);
-    assert_eq!(scan(&tree, Some(&second)), whole(|_| 3));
-    let fewer = Projection::new(columns(), vec![3], vec![0b1]);
-    assert_eq!(scan(&tree, Some(&fewer)), whole(|_| 3));
+    let read = cache.statistics().misses;
+    for projection in [
+        &second,
+        &first,
+        &Projection::new(columns(), vec![3], vec![0b1]),
+    ] {
+        assert!(is_without_text(&scan(&tree, Some(projection))));
+    }
+    assert_eq!(cache.statistics().misses, read);
+    // Columns of rows of another form have nothing in common with these.
+    let other = Projection::new(columns(), vec![], vec![0b1000]);
+    assert_eq!(scan(&tree, Some(&other)), whole(|_| 3));
+    assert_eq!(scan(&tree, Some(&first)), whole(|_| 3));
+}
+
+#[test]
+fn lookups_decode_only_the_columns_that_they_need() {
+    let (tree, cache) = tree(|_| 3);
+    let lookup = |row: u32, projection: Option<&Projection>| {
+        let mut found = Vec::new();
+        let key = row.to_be_bytes();
+        let is_there = tree.get_into(&key, &SeesAll, projection, &mut found);
+        assert!(is_there.unwrap());
+        found
+    };
+    let all = |projection: Option<&Projection>| -> Vec<Vec<u8>> {
+        (0..ROWS).map(|row| lookup(row, projection)).collect()
+    };
+    let first = Projection::new(columns(), vec![3], vec![0b11]);
+    assert!(is_reduced(&all(Some(&first))));
+    let reduced = cache.statistics().bytes;
+    let second = Projection::new(columns(), vec![3], vec![0b101]);
+    assert!(is_without_text(&all(Some(&second))));
+    assert!(is_without_text(&all(Some(&first))));
+    // A lookup without a projection, and one that reads only what is in memory, need the whole value.
+    let mut visited = 0;
+    let mut visitor = |_, _, _: teak_tree::StoredValue<'_>| {
+        visited += 1;
+        teak_tree::Visit::Stop
+    };
+    let key = 17u32.to_be_bytes();
+    assert!(!tree.visit_in_memory(&key, &mut visitor).unwrap());
+    assert_eq!(lookup(17, None), value(3, 17));
+    assert!(tree.visit_in_memory(&key, &mut visitor).unwrap());
+    assert_eq!(visited, 1);
+    assert_eq!(all(None), whole(|_| 3));
+    assert!(cache.statistics().bytes > reduced * 2);
+    assert_eq!(all(Some(&first)), whole(|_| 3));
 }
 
 #[test]

@@ -18,6 +18,9 @@ const DIGITS_MAX: u8 = 18;
 /// Bytes of a number of digits that fill no group of nine.
 const BYTES: [u8; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
 
+/// Numbers that are packed at a time.
+const BATCH: usize = 64;
+
 /// Added to signed integers, so that they order like unsigned ones.
 const SIGN: u64 = 1 << 63;
 
@@ -135,25 +138,50 @@ impl Decimal {
         Some((is_negative, digits))
     }
 
-    /// Writes integers as numbers, each to its place.
-    pub(crate) fn store(self, values: &[u64], rows: &mut [u8], place_of: impl Fn(usize) -> usize) {
+    /// Replaces integers by the bytes of numbers, as big-endian integers.
+    pub(crate) fn pack(self, values: &mut [u64]) {
         let (width, groups) = (self.width(), self.groups());
         let top = 1u64 << (width * 8 - 1);
-        for (row, value) in values.iter().enumerate() {
-            let signed = value.wrapping_sub(SIGN) as i64;
-            let (mut digits, mut packed, mut bits) = (signed.unsigned_abs(), 0u64, 0u32);
+        let (mut digits, mut packed) = ([0; BATCH], [0; BATCH]);
+        for values in values.chunks_mut(BATCH) {
+            let (digits, packed) = (&mut digits[..values.len()], &mut packed[..values.len()]);
+            for (digits, value) in digits.iter_mut().zip(&*values) {
+                *digits = (value.wrapping_sub(SIGN) as i64).unsigned_abs();
+            }
+            packed.fill(0);
+            let mut bits = 0;
             for group in groups.iter().rev().filter(|group| group.digits > 0) {
-                let (rest, part) = divide(digits, group.digits);
-                packed |= part << bits;
+                move_group(group.digits, bits, digits, packed);
                 bits += u32::from(group.bytes) * 8;
-                digits = rest;
             }
-            if signed < 0 {
-                packed = !packed;
+            for (value, packed) in values.iter_mut().zip(&*packed) {
+                let is_negative = (value.wrapping_sub(SIGN) as i64) < 0;
+                *value = if is_negative { !packed } else { *packed } ^ top;
             }
-            let bytes = (packed ^ top).to_be_bytes();
-            rows[place_of(row)..][..width].copy_from_slice(&bytes[8 - width..]);
         }
+    }
+}
+
+/// Moves the lowest decimal digits of each number to a place in the packed numbers.
+fn move_group(group: u8, bits: u32, digits: &mut [u64], packed: &mut [u64]) {
+    match group {
+        1 => move_digits::<10>(bits, digits, packed),
+        2 => move_digits::<100>(bits, digits, packed),
+        3 => move_digits::<1000>(bits, digits, packed),
+        4 => move_digits::<10_000>(bits, digits, packed),
+        5 => move_digits::<100_000>(bits, digits, packed),
+        6 => move_digits::<1_000_000>(bits, digits, packed),
+        7 => move_digits::<10_000_000>(bits, digits, packed),
+        8 => move_digits::<100_000_000>(bits, digits, packed),
+        _ => move_digits::<1_000_000_000>(bits, digits, packed),
+    }
+}
+
+/// The limit is a constant because divisions by constants are fast.
+fn move_digits<const LIMIT: u64>(bits: u32, digits: &mut [u64], packed: &mut [u64]) {
+    for (digits, packed) in digits.iter_mut().zip(packed) {
+        *packed |= (*digits % LIMIT) << bits;
+        *digits /= LIMIT;
     }
 }
 
@@ -168,26 +196,17 @@ fn power_of_ten(digits: u8) -> u64 {
     10u64.pow(u32::from(digits))
 }
 
-/// The quotient and the remainder of a division by a power of ten. Divisions by constants are fast.
-#[inline]
-fn divide(value: u64, digits: u8) -> (u64, u64) {
-    match digits {
-        1 => (value / 10, value % 10),
-        2 => (value / 100, value % 100),
-        3 => (value / 1000, value % 1000),
-        4 => (value / 10_000, value % 10_000),
-        5 => (value / 100_000, value % 100_000),
-        6 => (value / 1_000_000, value % 1_000_000),
-        7 => (value / 10_000_000, value % 10_000_000),
-        8 => (value / 100_000_000, value % 100_000_000),
-        _ => (value / 1_000_000_000, value % 1_000_000_000),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn stored(decimal: Decimal, values: &[u64]) -> Vec<u8> {
+        let mut values = values.to_vec();
+        decimal.pack(&mut values);
+        let bytes_of = |value: u64| value.to_be_bytes()[8 - decimal.width()..].to_vec();
+        values.into_iter().flat_map(bytes_of).collect()
+    }
 
     #[test]
     fn numbers_are_packed_as_the_server_does() {
@@ -197,9 +216,7 @@ mod tests {
         let mut values = Vec::new();
         assert!(decimal.load(&bytes, &mut values));
         assert_eq!(values, [SIGN + 12_345, SIGN - 12_345]);
-        let mut stored = [0; 8];
-        decimal.store(&values, &mut stored, |row| row * 4);
-        assert_eq!(stored, bytes);
+        assert_eq!(stored(decimal, &values), bytes);
         // Not as the server writes them: a group of three digits above 999, and a negative zero.
         assert!(!decimal.load(&[0x84, 0x00, 0x00, 0x00], &mut values));
         assert!(!decimal.load(&[0x7f, 0xff, 0xff, 0xff], &mut values));
@@ -229,8 +246,7 @@ mod tests {
             let limit = power_of_ten(digits) as i64;
             let values: Vec<u64> = numbers.iter().map(|n| ((n % limit) as u64).wrapping_add(SIGN)).collect();
             let width = decimal.width();
-            let mut bytes = vec![0; values.len() * width];
-            decimal.store(&values, &mut bytes, |row| row * width);
+            let bytes = stored(decimal, &values);
             let mut loaded = Vec::new();
             prop_assert!(decimal.load(&bytes, &mut loaded));
             prop_assert_eq!(&loaded, &values);
@@ -250,9 +266,7 @@ mod tests {
             let bytes = &bytes[..bytes.len() / width * width];
             let mut values = Vec::new();
             if decimal.load(bytes, &mut values) {
-                let mut stored = vec![0; bytes.len()];
-                decimal.store(&values, &mut stored, |row| row * width);
-                prop_assert_eq!(stored, bytes);
+                prop_assert_eq!(stored(decimal, &values), bytes);
             }
         }
     }

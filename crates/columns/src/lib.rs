@@ -167,8 +167,7 @@ impl Codec {
             scheme::DECIMAL_DIGITS => {
                 let decimal = column.decimal().ok_or(Malformed)?;
                 self.integers.decode(count, take, &mut self.values)?;
-                decimal.store(&self.values, rows, place_of);
-                return Ok(());
+                decimal.pack(&mut self.values);
             }
             scheme::FLOAT_DIGITS if column.kind() == Kind::Float => {
                 let header = floats::Header::decode(count, take)?;

@@ -36,17 +36,12 @@ impl Column {
     pub fn put_value(self, number: i64, out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + self.width(), 0);
-        let place_of = |_| start;
-        match self.decimal() {
-            Some(decimal) => {
-                let digits = number.cast_unsigned().wrapping_add(SIGN);
-                decimal.store(&[digits], out, place_of);
-            }
-            None => {
-                let integer = number.cast_unsigned().wrapping_add(self.bias());
-                self.store(&[integer], out, place_of);
-            }
+        let mut integer = [number.cast_unsigned().wrapping_add(self.bias())];
+        if let Some(decimal) = self.decimal() {
+            integer = [number.cast_unsigned().wrapping_add(SIGN)];
+            decimal.pack(&mut integer);
         }
+        self.store(&integer, out, |_| start);
     }
 
     /// Whether the number of a value is the integer less 2^63.
@@ -184,7 +179,9 @@ mod tests {
                     let start = rows.len();
                     rows.resize(start + width, 0);
                     let signed = if *shift % 2 == 0 { SIGN + digits } else { SIGN - digits };
-                    decimal.store(&[signed], &mut rows[start..], |_| 0);
+                    let mut packed = [signed];
+                    decimal.pack(&mut packed);
+                    column.store(&packed, &mut rows[start..], |_| 0);
                 } else {
                     rows.extend_from_slice(&number.to_le_bytes()[..width]);
                 }

@@ -122,7 +122,7 @@ impl Header {
 pub(super) struct Heads {
     pub(super) keys: Ends,
     values: Ends,
-    /// Empty when every entry is a settled put.
+    /// Empty when every entry is a settled put, one if all entries have the same write, otherwise one for each.
     pub(super) writes: Vec<Write>,
 }
 
@@ -132,6 +132,16 @@ impl Heads {
         mut heads: Take<'_>,
         value_bytes: usize,
     ) -> Result<Self, Malformed> {
+        if header.keys_of_one_length
+            && !header.heads_have_value_lengths()
+            && let Some(write) = one_write(heads.rest(), header.entries)?
+        {
+            return Ok(Self {
+                keys: Ends::OfOneLength(header.key_len),
+                values: Ends::OfOneLength(header.value_len),
+                writes: vec![write],
+            });
+        }
         let entries_if = |wanted: bool| if wanted { header.entries } else { 0 };
         let mut keys = Adder::new(entries_if(!header.keys_of_one_length), header.key_bytes)?;
         let has_lengths = header.heads_have_value_lengths();
@@ -139,17 +149,7 @@ impl Heads {
         let mut writes = Vec::with_capacity(entries_if(!header.settled_puts));
         for _ in 0..entries_if(!header.heads_are_empty()) {
             if !header.settled_puts {
-                let kind = heads.u8()?;
-                let is_separate = kind == SEPARATE_PUT;
-                let operation = match is_separate {
-                    true => Operation::Put,
-                    false => Operation::from_number(kind).ok_or(Malformed)?,
-                };
-                writes.push(Write {
-                    operation,
-                    is_separate,
-                    id: WriteId(heads.varint()?),
-                });
+                writes.push(take_write(&mut heads)?);
             }
             if !header.keys_of_one_length {
                 keys.add(&mut heads)?;
@@ -174,6 +174,34 @@ impl Heads {
             writes,
         })
     }
+}
+
+fn take_write(heads: &mut Take<'_>) -> Result<Write, Malformed> {
+    let kind = heads.u8()?;
+    let is_separate = kind == SEPARATE_PUT;
+    let operation = match is_separate {
+        true => Operation::Put,
+        false => Operation::from_number(kind).ok_or(Malformed)?,
+    };
+    Ok(Write {
+        operation,
+        is_separate,
+        id: WriteId(heads.varint()?),
+    })
+}
+
+/// The write of all entries, if heads consist of writes, and all are equal, and no value is separate. All rows of a
+/// load have the same write.
+fn one_write(heads: &[u8], entries: usize) -> Result<Option<Write>, Malformed> {
+    if heads.is_empty() {
+        return Ok(None);
+    }
+    let mut take = Take::new(heads);
+    let write = take_write(&mut take)?;
+    let rest = take.rest();
+    let bytes = heads.len() - rest.len();
+    let is_repeated = heads.len() == bytes * entries && heads.starts_with(rest);
+    Ok((is_repeated && !write.is_separate).then_some(write))
 }
 
 impl Heads {

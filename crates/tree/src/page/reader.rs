@@ -43,7 +43,7 @@ pub(super) struct Writes {
 }
 
 impl Writes {
-    /// `writes`: one for each entry; empty if all are settled puts without separate values.
+    /// `writes`: one for each entry, or for all; empty if all are settled puts without separate values.
     pub(super) fn new(mut writes: Vec<Write>) -> Self {
         let settled = Write {
             operation: Operation::Put,

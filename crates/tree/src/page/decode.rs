@@ -343,7 +343,11 @@ fn join_streams(
     values: &mut Ends,
 ) -> Result<Option<Vec<u8>>, Malformed> {
     let value_bytes = match projection {
-        Some(_) if header.value_tail => 0,
+        Some(projection) if header.value_tail => {
+            let tail_bytes = projection.empty_tail_bytes();
+            let width = tail_bytes.map_or(0, |bytes| header.value_front + bytes);
+            width.saturating_mul(header.entries).min(header.value_bytes)
+        }
         _ => header.value_bytes,
     };
     let mut bytes = Vec::with_capacity(header.key_bytes + value_bytes);

@@ -63,6 +63,18 @@ impl Projection {
         self.has(columns.value().len() + columns.tail().optional.len() + number)
     }
 
+    /// The bytes after the fronts of values without the columns that are not needed, if these are all columns of the
+    /// tail, and no value lacks one: each is then an empty string, of which only the length is left.
+    pub(super) fn empty_tail_bytes(&self) -> Option<usize> {
+        let tail = self.wanted.columns.tail();
+        let is_empty = |number: usize, null_bit: &Option<u32>| {
+            null_bit.is_none() && !self.has_variable(number)
+        };
+        let mut variable = tail.variable.iter().enumerate();
+        let are_empty = tail.optional.is_empty() && variable.all(|(n, bit)| is_empty(n, bit));
+        are_empty.then_some(tail.variable.len())
+    }
+
     pub(super) fn columns(&self) -> &PageColumns {
         &self.wanted.columns
     }

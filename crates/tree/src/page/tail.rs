@@ -9,6 +9,7 @@ use super::encoded_columns::{put_columns, take_some_columns};
 use super::projection::Projection;
 use super::reader::Ends;
 use super::value_tail::{OptionalColumn, ValueTail};
+use std::hint::black_box;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_columns::{Codec, Texts};
 
@@ -139,7 +140,21 @@ pub(super) fn take_values(
     let fronts_bytes = front_bytes.checked_mul(entries).ok_or(Malformed)?;
     // What the columns so far leave for the others. It bounds what damaged columns allocate.
     let mut left = value_bytes.checked_sub(fronts_bytes).ok_or(Malformed)?;
-    let mut fronts = vec![0; fronts_bytes];
+    if let Some(projection) = projection
+        && let Some(tail_bytes) = projection.empty_tail_bytes()
+    {
+        return take_fronts(
+            take,
+            entries,
+            (front_bytes, tail_bytes),
+            left,
+            projection,
+            out,
+        );
+    }
+    let mut fronts = Vec::with_capacity(fronts_bytes);
+    // Zeroed memory of this size would be new pages of the system, which takes longer than writing zeros.
+    fronts.resize(fronts_bytes, black_box(0));
     let place_of = |row| row * front_bytes;
     let is_taken = take_some_columns(
         take,
@@ -207,6 +222,37 @@ pub(super) fn take_values(
         return Err(Malformed);
     }
     Ok(Some(ends))
+}
+
+/// As [`take_values`], for a projection with an [empty tail](Projection::empty_tail_bytes). All values have one length.
+fn take_fronts(
+    take: &mut Take<'_>,
+    entries: usize,
+    (front_bytes, tail_bytes): (usize, usize),
+    left: usize,
+    projection: &Projection,
+    out: &mut Vec<u8>,
+) -> Result<Option<Ends>, Malformed> {
+    let (start, width) = (out.len(), front_bytes + tail_bytes);
+    // Each value has a length for each column of the tail.
+    let bytes = width.checked_mul(entries).ok_or(Malformed)?;
+    let lengths = tail_bytes.checked_mul(entries).ok_or(Malformed)?;
+    left.checked_sub(lengths).ok_or(Malformed)?;
+    out.reserve_exact(bytes);
+    out.resize(start + bytes, black_box(0));
+    let values = out.get_mut(start..).ok_or(Malformed)?;
+    let place_of = |row| row * width;
+    let wanted = Some(projection);
+    if !take_some_columns(take, entries, front_bytes, values, place_of, wanted)?
+        || !projection.is_tail(&ValueTail::take(take)?)
+    {
+        return Ok(None);
+    }
+    let mut codec = Codec::default();
+    for _ in 0..tail_bytes {
+        codec.skip_texts(entries, left, take)?;
+    }
+    Ok(Some(Ends::OfOneLength(width)))
 }
 
 /// Appends the values. Returns their ends.

@@ -182,6 +182,12 @@ impl BlockFile {
         Ok(block)
     }
 
+    /// Whether I/O bypasses the system's cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.shared.is_direct
+    }
+
     /// Begins to read a block in the background, see [`DiskFile::prefetch`]. The address need not be
     /// that of a block.
     pub fn prefetch(&self, address: BlockAddress) {

@@ -186,6 +186,16 @@ impl Buffers {
         values: &mut Vec<u64>,
     ) -> Result<(), Malformed> {
         let head = Head::take(take, &mut self.steps)?;
+        self.decode_after(&head, count, take, values)
+    }
+
+    fn decode_after(
+        &mut self,
+        head: &Head,
+        count: usize,
+        take: &mut Take<'_>,
+        values: &mut Vec<u64>,
+    ) -> Result<(), Malformed> {
         values.clear();
         take_planes(head.stored(count)?, take, values)?;
         match head.transform {
@@ -219,6 +229,40 @@ impl Buffers {
             }
         }
         Ok(())
+    }
+}
+
+impl Buffers {
+    /// Decodes integer `number` of `count`. Uses the buffers `planes` and `values`.
+    pub(crate) fn decode_one(
+        &mut self,
+        count: usize,
+        number: usize,
+        take: &mut Take<'_>,
+        planes: &mut Vec<u8>,
+        values: &mut Vec<u64>,
+    ) -> Result<u64, Malformed> {
+        let head = Head::take(take, &mut self.steps)?;
+        let entries = match head.transform {
+            Transform::Direct => None,
+            Transform::Dictionary { entries } => Some(entries),
+            Transform::Delta { .. } | Transform::DeltaOfDelta { .. } => {
+                self.decode_after(&head, count, take, values)?;
+                return values.get(number).copied().ok_or(Malformed);
+            }
+        };
+        let plane_count = take_plane_count(take)?;
+        packed::take_planes(plane_count, count, take, planes)?;
+        let mut value = 0;
+        for (position, plane) in planes.chunks_exact(count).enumerate() {
+            value |= u64::from(*plane.get(number).ok_or(Malformed)?) << (position * 8);
+        }
+        if let Some(entries) = entries {
+            let place = usize::try_from(value).map_err(|_| Malformed)?;
+            let steps = self.steps.get(place).filter(|_| place < entries);
+            value = *steps.ok_or(Malformed)?;
+        }
+        Ok(value.wrapping_mul(head.divisor).wrapping_add(head.base))
     }
 }
 

@@ -24,6 +24,7 @@ mod floats;
 mod integers;
 mod kind;
 mod numbers;
+mod one_value;
 mod packed;
 pub mod planes;
 mod texts;
@@ -161,6 +162,21 @@ impl Codec {
                 planes::join_at(&self.planes, width, rows, place_of);
                 return Ok(());
             }
+            scheme => self.decode_integers(scheme, column, count, take)?,
+        }
+        column.store(&self.values, rows, place_of);
+        Ok(())
+    }
+
+    /// Decodes values that are not stored as planes of their bytes, as integers that [`Column::store`] accepts.
+    fn decode_integers(
+        &mut self,
+        scheme: u8,
+        column: Column,
+        count: usize,
+        take: &mut Take<'_>,
+    ) -> Result<(), Malformed> {
+        match scheme {
             scheme::INTEGERS if column.is_numeric() => {
                 self.integers.decode(count, take, &mut self.values)?;
             }
@@ -177,7 +193,6 @@ impl Codec {
             }
             _ => return Err(Malformed),
         }
-        column.store(&self.values, rows, place_of);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use crate::lock_times::LockTimes;
 use crate::memory::MemtableMemory;
 use crate::node_memory::NodeMemory;
 use crate::page_counts::count_access;
+use crate::recent_misses::RecentMisses;
 use crate::run::IndexBlock;
 use crate::value::SeparateValue;
 use quick_cache::sync::Cache;
@@ -84,6 +85,7 @@ pub struct PageCache {
     /// Lookups that did not find the block. They are counted here because `quick_cache` counts a
     /// lookup twice if it loads the block.
     misses: AtomicU64,
+    recent_misses: RecentMisses,
     /// Uses that were counted only to give new blocks a high priority.
     uses_by_priority: AtomicU64,
     memtables: Arc<MemtableMemory>,
@@ -111,6 +113,7 @@ impl PageCache {
             value_bytes_max: AtomicU64::new(blocks.shard_capacity() / VALUE_FRACTION),
             blocks,
             misses: AtomicU64::new(0),
+            recent_misses: RecentMisses::new(items),
             uses_by_priority: AtomicU64::new(0),
             memtables: Arc::default(),
             lock_times: LockTimes::default(),
@@ -201,6 +204,18 @@ impl PageCache {
         let held = self.blocks.get(&(file, offset))?;
         count_access();
         Some(held)
+    }
+
+    /// Counts a miss of a block that the caller reads, and does not cache if this returns `true`: the block has not
+    /// been missed lately. Those that are missed twice within about as many misses as the cache has blocks should be
+    /// cached; the others would be evicted before they are used again.
+    pub(crate) fn misses_first(&self, file: FileId, offset: u64) -> bool {
+        let is_first = self.recent_misses.is_first(file, offset);
+        if is_first {
+            count_access();
+            self.misses.fetch_add(1, Ordering::Relaxed);
+        }
+        is_first
     }
 
     /// Returns a block if it is cached. Neither counts the access nor retains the block for longer.

@@ -35,6 +35,7 @@ mod page_counts;
 mod page_sample;
 mod payload;
 mod range_tombstone;
+mod recent_misses;
 mod run;
 mod salvage;
 mod shared_runs;

@@ -16,7 +16,7 @@
 
 use crate::node::{LoadedNode, Node, NodeReader, RunRef};
 use crate::page::Projection;
-use crate::run::BlockSource;
+use crate::run::{BlockSource, PageNeeds};
 use crate::tree::Tree;
 use crate::version::{MemtableSlot, TreeVersion};
 use crate::{LookupKey, StoredValue, Visit};
@@ -33,20 +33,17 @@ pub struct OlderVersions {
 
 /// What a lookup may read, and what it does not need.
 struct Needs<'a> {
-    source: BlockSource,
+    pages: PageNeeds<'a>,
     /// Whether the reader sees none of the writes in this range of ids.
     hides: &'a dyn Fn(WriteId, WriteId) -> bool,
-    /// The columns of values; `None`: all.
-    projection: Option<&'a Projection>,
 }
 
 impl Needs<'_> {
     /// All versions, with all columns.
     fn all(source: BlockSource) -> Self {
         Self {
-            source,
+            pages: PageNeeds::all(source),
             hides: &|_, _| false,
-            projection: None,
         }
     }
 }
@@ -158,10 +155,14 @@ impl Tree {
         value.clear();
         let mut found = Ok(false);
         let version = self.load_version();
-        let needs = Needs {
+        let pages = PageNeeds {
             source: BlockSource::File,
-            hides: &|min, max| visibility.hides_all(min, max),
             projection,
+            one_row: true,
+        };
+        let needs = Needs {
+            pages,
+            hides: &|min, max| visibility.hides_all(min, max),
         };
         visit_version(
             &self.nodes,
@@ -242,7 +243,7 @@ fn visit_runs(
     visitor: Visitor<'_>,
 ) -> StorageResult<bool> {
     let key = LookupKey::new(key);
-    for_runs_on_path(nodes, version, &key, needs.source, |run| {
+    for_runs_on_path(nodes, version, &key, needs.pages.source, |run| {
         visit_run(run, &key, needs, visitor)
     })
 }
@@ -295,7 +296,6 @@ fn visit_run(
     needs: &Needs<'_>,
     visitor: Visitor<'_>,
 ) -> StorageResult<Option<Visit>> {
-    let (source, projection) = (needs.source, needs.projection);
     if !run.may_contain(key.bytes()) {
         return Ok(Some(Visit::Continue));
     }
@@ -303,7 +303,7 @@ fn visit_run(
         return run
             .handle
             .run
-            .visit_from(source, key, projection, &mut |_, operation, value| {
+            .visit_from(needs.pages, key, &mut |_, operation, value| {
                 visitor(WriteId::SETTLED, operation, value)
             });
     }
@@ -312,5 +312,5 @@ fn visit_run(
         return Ok(Some(Visit::Continue));
     }
     let run = &run.handle.run;
-    run.visit_from(source, key, projection, visitor)
+    run.visit_from(needs.pages, key, visitor)
 }

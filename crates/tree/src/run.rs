@@ -6,6 +6,7 @@ mod description;
 mod estimate;
 mod index_block;
 mod index_table;
+mod lookup;
 mod page_size;
 mod read_pattern;
 mod relocate;
@@ -27,6 +28,7 @@ pub(crate) use index_block::{INDEX_BLOCK_LAYOUT, IndexBlockBuilder};
 pub use index_table::IndexTable;
 #[cfg(feature = "fuzzing")]
 pub(crate) use index_table::{IndexTableBuilder, bound_between};
+pub(crate) use lookup::PageNeeds;
 pub(crate) use read_pattern::BlockSource;
 pub use read_pattern::ReadPattern;
 pub(crate) use relocate::RelocateOptions;
@@ -38,15 +40,15 @@ pub use writer_options::{RunWriterOptions, SeparateOptions};
 use crate::block_memory::{BlockCharge, FileBlocks};
 use crate::cache::{Cached, Priority};
 use crate::filter_keys::KeyPrefix;
-use crate::key_search::{is_same_key, key_order};
+use crate::key_search::key_order;
 use crate::page::{PAGE_LAYOUT, Projection};
 use crate::page_counts::count_read;
-use crate::{LookupKey, Page, PageCache, StoredValue, Visit};
+use crate::{LookupKey, Page, PageCache, StoredValue};
 #[cfg(not(feature = "fuzzing"))]
 use index_block::INDEX_BLOCK_LAYOUT;
 use index_block::PageRecord;
 use std::sync::Arc;
-use teak_base::{Operation, StorageError, StorageResult, WriteId};
+use teak_base::{StorageError, StorageResult};
 use teak_block_file::{BlockAddress, BlockFile, BlockKind, ReadAhead};
 use teak_disk::pay_for_io;
 
@@ -121,111 +123,6 @@ impl Run {
     #[must_use]
     pub fn description(&self) -> &RunDescription {
         &self.description
-    }
-
-    /// Calls `visitor` for the versions of a key, newest first, then for the
-    /// range tombstones that cover it, as deletes.
-    ///
-    /// # Errors
-    /// Errors of reading blocks.
-    pub fn visit(
-        &self,
-        key: &LookupKey<'_>,
-        visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
-    ) -> StorageResult<Visit> {
-        let visited = self.visit_from(BlockSource::File, key, None, visitor)?;
-        Ok(visited.unwrap_or(Visit::Continue))
-    }
-
-    /// As [`Run::visit`], with blocks from `source`, and with some columns of the values if there is a projection.
-    /// Returns `None` if the visit has ended at a block that is not in memory.
-    ///
-    /// # Errors
-    /// Errors of reading blocks.
-    pub(crate) fn visit_from(
-        &self,
-        source: BlockSource,
-        key: &LookupKey<'_>,
-        projection: Option<&Projection>,
-        visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
-    ) -> StorageResult<Option<Visit>> {
-        if self.spans(key.bytes()) {
-            let visited = self.visit_points(source, key, projection, visitor)?;
-            if visited != Some(Visit::Continue) {
-                return Ok(visited);
-            }
-        }
-        for tombstone in &self.description.range_tombstones {
-            if tombstone.covers(key.bytes())
-                && visitor(
-                    tombstone.write_id,
-                    Operation::Delete,
-                    StoredValue::Inline(&[]),
-                ) == Visit::Stop
-            {
-                return Ok(Some(Visit::Stop));
-            }
-        }
-        Ok(Some(Visit::Continue))
-    }
-
-    /// Whether a key is between the first and the last key of the run.
-    #[inline]
-    fn spans(&self, key: &[u8]) -> bool {
-        key_order(&self.description.first_key, key).is_le()
-            && key_order(key, &self.description.last_key).is_le()
-    }
-
-    fn visit_points(
-        &self,
-        source: BlockSource,
-        key: &LookupKey<'_>,
-        projection: Option<&Projection>,
-        visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
-    ) -> StorageResult<Option<Visit>> {
-        if self.description.index.is_empty() {
-            return Ok(Some(Visit::Continue));
-        }
-        let number = self.description.index.block_of(key.bytes());
-        let block = match source {
-            BlockSource::File => self.index_block(number, ReadPattern::Random, Priority::High)?,
-            BlockSource::Memory => match self.index_block_in_memory(number) {
-                Some(block) => block,
-                None => return Ok(None),
-            },
-        };
-        if block.has_filter()
-            && !self.filter_passes(&block, key.hash_for(self.description.filter_keys))
-        {
-            return Ok(Some(Visit::Continue));
-        }
-        // The versions may continue on further pages, but not in another index block.
-        for place in block.page_of(key.bytes())..block.pages().len() {
-            let number = PageNumber::new(number, place);
-            let page = match source {
-                BlockSource::File => self.page_of_lookup(&block, number, projection)?,
-                BlockSource::Memory => match self.page_in_memory(&block, number) {
-                    Some(page) => page,
-                    None => return Ok(None),
-                },
-            };
-            let mut entry = page.lower_bound(key.bytes());
-            while entry < page.entries() {
-                if !is_same_key(page.key(entry), key.bytes()) {
-                    return Ok(Some(Visit::Continue));
-                }
-                let (operation, write_id) = page.write(entry);
-                let value = self.stored_value(&page, entry);
-                if visitor(write_id, operation, value) == Visit::Stop {
-                    return Ok(Some(Visit::Stop));
-                }
-                entry += 1;
-            }
-            if block.last_key(place) != key.bytes() {
-                break;
-            }
-        }
-        Ok(Some(Visit::Continue))
     }
 
     /// Begins to read in the background the block that a lookup of the key reads first from the
@@ -412,18 +309,6 @@ impl Run {
             Some(Cached::Page(page)) => Ok(page),
             _ => self.page(block, number, ReadPattern::Random),
         }
-    }
-
-    /// As [`Run::page`], for a look-up that may need only some columns.
-    fn page_of_lookup(
-        &self,
-        block: &IndexBlock,
-        number: PageNumber,
-        projection: Option<&Projection>,
-    ) -> StorageResult<Arc<Page>> {
-        let ahead = &mut ReadAhead::default();
-        let found = self.page_ahead(block, number, ReadPattern::Random, projection, ahead)?;
-        Ok(found.0)
     }
 
     /// As [`Run::page`], for a reader that may be sequential, and may need only some columns. Also returns whether

@@ -173,6 +173,21 @@ fn lookups_decode_only_the_columns_that_they_need() {
 }
 
 #[test]
+fn a_page_is_cached_when_lookups_have_missed_it_twice() {
+    let (tree, cache) = tree(|_| 3);
+    let lookup = |row: u32| tree.get(&row.to_be_bytes(), &SeesAll).unwrap();
+    assert_eq!(lookup(17), Some(value(3, 17)));
+    // The index block.
+    let blocks = cache.statistics().blocks;
+    assert_eq!(cache.statistics().misses, 2);
+    assert_eq!(lookup(18), Some(value(3, 18)));
+    assert_eq!(cache.statistics().blocks, blocks + 1);
+    assert_eq!(cache.statistics().misses, 3);
+    assert_eq!(lookup(19), Some(value(3, 19)));
+    assert_eq!(cache.statistics().misses, 3);
+}
+
+#[test]
 fn values_of_another_form_are_whole() {
     let form = |row| if row < 4990 { 2 } else { 3 };
     let (tree, _) = tree(form);

@@ -74,6 +74,12 @@ impl Writes {
         (self.each.is_empty() && self.are_inline_puts()).then_some(self.common.id)
     }
 
+    /// The operation and the write id of an entry.
+    pub(super) fn of(&self, entry: usize) -> (Operation, WriteId) {
+        let write = self.get(entry);
+        (write.operation, write.id)
+    }
+
     #[inline]
     fn get(&self, entry: usize) -> Write {
         if self.each.is_empty() {
@@ -246,8 +252,7 @@ impl Page {
     #[must_use]
     pub fn write(&self, entry: usize) -> (Operation, WriteId) {
         assert!(entry < self.entries, "no such entry");
-        let write = self.writes.get(entry);
-        (write.operation, write.id)
+        self.writes.of(entry)
     }
 
     /// The number of the first entry whose key is at or after `key`; the
@@ -262,7 +267,8 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::super::{
-        FLAG_VALUE_TAIL, OptionalColumn, PageBuilder, PageColumns, Projection, ValueTail,
+        FLAG_VALUE_TAIL, OpenedRows, OptionalColumn, PageBuilder, PageColumns, Projection, RowPage,
+        ValueTail,
     };
     use super::*;
     use crate::{Column, ColumnKind};
@@ -470,6 +476,12 @@ mod tests {
                 // Damaged bytes are malformed, or other entries.
                 let place = place.index(raw.len());
                 raw[place] = byte;
+                if let Ok(OpenedRows::Rows(page)) = RowPage::open(raw.clone()) {
+                    let mut found = Vec::new();
+                    for entry in 0..page.entries() {
+                        let _ = (page.key(entry), page.value(entry, None, &mut found), page.write(entry));
+                    }
+                }
                 if let Ok(page) = Page::decode(raw) {
                     for entry in 0..page.entries() {
                         let _ = (page.key(entry), page.value(entry), page.write(entry));
@@ -493,6 +505,26 @@ mod tests {
                     prop_assert_eq!(page.write(entry).1, WriteId(*id));
                     let found = page.value(entry);
                     prop_assert_eq!(parts(found, wanted, is_split), parts(value, wanted, is_split));
+                }
+                // The rows one by one.
+                match RowPage::open(raw.clone()).unwrap() {
+                    OpenedRows::Whole(_) => prop_assert!(!is_split),
+                    OpenedRows::Rows(rows) => {
+                        prop_assert_eq!(rows.entries(), entries.len());
+                        let mut found = Vec::new();
+                        for (entry, (key, id, _, value)) in entries.iter().enumerate() {
+                            prop_assert_eq!(rows.key(entry), key.as_slice());
+                            prop_assert_eq!(rows.write(entry), (Operation::Put, WriteId(*id)));
+                            prop_assert_eq!(rows.lower_bound(key), page.lower_bound(key));
+                            rows.value(entry, None, &mut found).unwrap();
+                            prop_assert_eq!(&found, value);
+                            rows.value(entry, Some(&projection), &mut found).unwrap();
+                            prop_assert_eq!(found.as_slice(), page.value(entry));
+                            let other = Projection::new(columns.clone(), vec![8], vec![wanted]);
+                            rows.value(entry, Some(&other), &mut found).unwrap();
+                            prop_assert!(found == *value || value.first() == Some(&8));
+                        }
+                    }
                 }
                 // Values that begin otherwise, and other columns, are decoded wholly.
                 let other = PageColumns::with_tail(vec![], columns.value()[..2].to_vec(), ValueTail::default());

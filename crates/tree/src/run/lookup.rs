@@ -1,0 +1,245 @@
+//! Look-ups of a key in a run.
+
+use super::{IndexBlock, PageNumber, Run, record_of};
+use crate::cache::{Cached, Priority};
+use crate::key_search::{is_same_key, key_order};
+use crate::page::{OpenedRows, Projection, RowPage};
+use crate::run::read_pattern::{BlockSource, ReadPattern};
+use crate::{LookupKey, Page, StoredValue, Visit};
+use std::sync::Arc;
+use teak_base::{Operation, StorageError, StorageResult, WriteId};
+use teak_block_file::ReadAhead;
+use teak_disk::pay_for_io;
+
+/// What a look-up needs of the pages that it reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageNeeds<'a> {
+    pub(crate) source: BlockSource,
+    /// The columns of values; `None`: all.
+    pub(crate) projection: Option<&'a Projection>,
+    /// Whether a page that has not been missed lately is read for one row, and not cached.
+    pub(crate) one_row: bool,
+}
+
+impl PageNeeds<'_> {
+    /// All columns of all rows.
+    pub(crate) fn all(source: BlockSource) -> Self {
+        Self {
+            source,
+            projection: None,
+            one_row: false,
+        }
+    }
+}
+
+type Visitor<'a> = &'a mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit;
+
+/// A page for a look-up.
+enum LookedUp {
+    Page(Arc<Page>),
+    Rows(Box<RowPage>),
+}
+
+impl LookedUp {
+    fn entries(&self) -> usize {
+        match self {
+            Self::Page(page) => page.entries(),
+            Self::Rows(page) => page.entries(),
+        }
+    }
+
+    fn key(&self, entry: usize) -> &[u8] {
+        match self {
+            Self::Page(page) => page.key(entry),
+            Self::Rows(page) => page.key(entry),
+        }
+    }
+
+    fn lower_bound(&self, key: &[u8]) -> usize {
+        match self {
+            Self::Page(page) => page.lower_bound(key),
+            Self::Rows(page) => page.lower_bound(key),
+        }
+    }
+}
+
+impl Run {
+    /// Calls `visitor` for the versions of a key, newest first, then for the
+    /// range tombstones that cover it, as deletes.
+    ///
+    /// # Errors
+    /// Errors of reading blocks.
+    pub fn visit(
+        &self,
+        key: &LookupKey<'_>,
+        visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
+    ) -> StorageResult<Visit> {
+        let visited = self.visit_from(PageNeeds::all(BlockSource::File), key, visitor)?;
+        Ok(visited.unwrap_or(Visit::Continue))
+    }
+
+    /// As [`Run::visit`], for what a look-up needs. Returns `None` if the visit has ended at a block that is not in
+    /// memory.
+    ///
+    /// # Errors
+    /// Errors of reading blocks.
+    pub(crate) fn visit_from(
+        &self,
+        needs: PageNeeds<'_>,
+        key: &LookupKey<'_>,
+        visitor: Visitor<'_>,
+    ) -> StorageResult<Option<Visit>> {
+        if self.spans(key.bytes()) {
+            let visited = self.visit_points(needs, key, visitor)?;
+            if visited != Some(Visit::Continue) {
+                return Ok(visited);
+            }
+        }
+        for tombstone in &self.description.range_tombstones {
+            if tombstone.covers(key.bytes())
+                && visitor(
+                    tombstone.write_id,
+                    Operation::Delete,
+                    StoredValue::Inline(&[]),
+                ) == Visit::Stop
+            {
+                return Ok(Some(Visit::Stop));
+            }
+        }
+        Ok(Some(Visit::Continue))
+    }
+
+    /// Whether a key is between the first and the last key of the run.
+    #[inline]
+    pub(super) fn spans(&self, key: &[u8]) -> bool {
+        key_order(&self.description.first_key, key).is_le()
+            && key_order(key, &self.description.last_key).is_le()
+    }
+
+    fn visit_points(
+        &self,
+        needs: PageNeeds<'_>,
+        key: &LookupKey<'_>,
+        visitor: Visitor<'_>,
+    ) -> StorageResult<Option<Visit>> {
+        if self.description.index.is_empty() {
+            return Ok(Some(Visit::Continue));
+        }
+        let number = self.description.index.block_of(key.bytes());
+        let block = match needs.source {
+            BlockSource::File => self.index_block(number, ReadPattern::Random, Priority::High)?,
+            BlockSource::Memory => match self.index_block_in_memory(number) {
+                Some(block) => block,
+                None => return Ok(None),
+            },
+        };
+        if block.has_filter()
+            && !self.filter_passes(&block, key.hash_for(self.description.filter_keys))
+        {
+            return Ok(Some(Visit::Continue));
+        }
+        // The versions may continue on further pages, but not in another index block.
+        for place in block.page_of(key.bytes())..block.pages().len() {
+            let number = PageNumber::new(number, place);
+            let page = match needs.source {
+                BlockSource::File => self.page_of_lookup(&block, number, needs)?,
+                BlockSource::Memory => match self.page_in_memory(&block, number) {
+                    Some(page) => LookedUp::Page(page),
+                    None => return Ok(None),
+                },
+            };
+            let mut entry = page.lower_bound(key.bytes());
+            while entry < page.entries() {
+                if !is_same_key(page.key(entry), key.bytes()) {
+                    return Ok(Some(Visit::Continue));
+                }
+                let visited = match &page {
+                    LookedUp::Page(page) => {
+                        let (operation, write_id) = page.write(entry);
+                        visitor(write_id, operation, self.stored_value(page, entry))
+                    }
+                    LookedUp::Rows(page) => {
+                        let mut value = Vec::new();
+                        page.value(entry, needs.projection, &mut value)
+                            .map_err(|_| self.malformed_page(&block, number))?;
+                        let (operation, write_id) = page.write(entry);
+                        visitor(write_id, operation, StoredValue::Inline(&value))
+                    }
+                };
+                if visited == Visit::Stop {
+                    return Ok(Some(Visit::Stop));
+                }
+                entry += 1;
+            }
+            if block.last_key(place) != key.bytes() {
+                break;
+            }
+        }
+        Ok(Some(Visit::Continue))
+    }
+
+    /// A page for a look-up that may need only some columns or one row.
+    fn page_of_lookup(
+        &self,
+        block: &IndexBlock,
+        number: PageNumber,
+        needs: PageNeeds<'_>,
+    ) -> StorageResult<LookedUp> {
+        let address = record_of(block, number).address;
+        // The system does not cache the page for the second time if I/O is direct.
+        if needs.one_row && !self.file.is_direct() {
+            match self.cache.get_cached(self.file.file_id(), address.offset) {
+                Some(Cached::Page(page)) if page.has_columns(needs.projection) => {
+                    return Ok(LookedUp::Page(page));
+                }
+                None if self.cache.misses_first(self.file.file_id(), address.offset) => {
+                    let raw =
+                        self.read_raw_page(record_of(block, number), &mut ReadAhead::default());
+                    pay_for_io();
+                    let opened = RowPage::open(raw?);
+                    let opened = opened.map_err(|_| self.malformed_page(block, number))?;
+                    return match opened {
+                        OpenedRows::Rows(page) => {
+                            self.check_rows(block, number, &page)?;
+                            Ok(LookedUp::Rows(page))
+                        }
+                        OpenedRows::Whole(raw) => {
+                            let page = self.decode_page(block, number, raw, needs.projection)?;
+                            let (file, cached) =
+                                (self.file.file_id(), Cached::Page(Arc::clone(&page)));
+                            self.cache
+                                .insert(file, address.offset, Priority::Normal, cached);
+                            Ok(LookedUp::Page(page))
+                        }
+                    };
+                }
+                _ => {}
+            }
+        }
+        let ahead = &mut ReadAhead::default();
+        let pattern = ReadPattern::Random;
+        let (page, _) = self.page_ahead(block, number, pattern, needs.projection, ahead)?;
+        Ok(LookedUp::Page(page))
+    }
+
+    /// Compares a page with its index block. The order of its keys is not checked.
+    fn check_rows(
+        &self,
+        block: &IndexBlock,
+        number: PageNumber,
+        page: &RowPage,
+    ) -> StorageResult<()> {
+        let record = record_of(block, number);
+        if record.values_end != 0
+            || page.entries() != record.entries as usize
+            || page.key(page.entries() - 1) != block.last_key(number.page)
+        {
+            return Err(self.corrupt(record.address, "the page and its index block disagree"));
+        }
+        Ok(())
+    }
+
+    fn malformed_page(&self, block: &IndexBlock, number: PageNumber) -> StorageError {
+        self.corrupt(record_of(block, number).address, "the page is malformed")
+    }
+}

@@ -193,7 +193,7 @@ impl IndexPosition {
         self.detach_from_tree();
         self.projection = (!columns.is_empty()).then(|| {
             let of_tree = self.index.tree.options().columns.clone();
-            Projection::new(of_tree, beginning.to_vec(), columns.to_vec())
+            Projection::new(of_tree, beginning, columns)
         });
         if let Some(tree) = &mut self.tree {
             tree.set_projection(self.projection.clone());

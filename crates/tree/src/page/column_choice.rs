@@ -109,7 +109,7 @@ impl ColumnChoice {
             offsets: offsets.collect(),
             optional: places_of(optional),
             variable: places_of(variable),
-            projection: Projection::new(columns.clone(), beginning.to_vec(), bits),
+            projection: Projection::new(columns.clone(), beginning, bits),
             chosen,
             lengths: Vec::new(),
         })

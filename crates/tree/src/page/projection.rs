@@ -10,22 +10,18 @@
 
 use super::columns::PageColumns;
 use super::value_tail::ValueTail;
-use std::sync::Arc;
+use smallvec::SmallVec;
+use std::ops::Range;
 use teak_columns::Column;
 
-/// The columns of values that a reader needs.
+/// The columns of values that a reader needs. Most are created without memory of their own, because each statement has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Projection {
-    wanted: Arc<Wanted>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Wanted {
     columns: PageColumns,
     /// How values begin.
-    beginning: Vec<u8>,
+    beginning: SmallVec<[u8; 8]>,
     /// A bit for each column of the front, then the optional ones, then the variable ones.
-    bits: Vec<u64>,
+    bits: SmallVec<[u64; 2]>,
 }
 
 impl Projection {
@@ -33,20 +29,29 @@ impl Projection {
     /// `bits`: a bit for each column of the front, then the optional ones, then the variable ones; the lowest bit
     /// of the first number is that of the first column, which is always decoded.
     #[must_use]
-    pub fn new(columns: PageColumns, beginning: Vec<u8>, bits: Vec<u64>) -> Self {
-        let wanted = Wanted {
-            columns,
-            beginning,
-            bits,
-        };
+    pub fn new(columns: PageColumns, beginning: impl AsRef<[u8]>, bits: impl AsRef<[u64]>) -> Self {
         Self {
-            wanted: Arc::new(wanted),
+            columns,
+            beginning: beginning.as_ref().into(),
+            bits: bits.as_ref().into(),
         }
     }
 
+    /// The bits of column `64 * number` and the following ones.
+    fn word(&self, number: usize) -> u64 {
+        self.bits.get(number).copied().unwrap_or(0)
+    }
+
+    fn words(&self, other: &Self) -> Range<usize> {
+        0..self.bits.len().max(other.bits.len())
+    }
+
+    fn is_of_same_form(&self, other: &Self) -> bool {
+        self.beginning == other.beginning && self.columns == other.columns
+    }
+
     fn has(&self, number: usize) -> bool {
-        let bits = self.wanted.bits.get(number / 64).copied().unwrap_or(0);
-        bits >> (number % 64) & 1 == 1
+        self.word(number / 64) >> (number % 64) & 1 == 1
     }
 
     /// Whether a column of the front is needed.
@@ -55,18 +60,18 @@ impl Projection {
     }
 
     pub(super) fn has_optional(&self, number: usize) -> bool {
-        self.has(self.wanted.columns.value().len() + number)
+        self.has(self.columns.value().len() + number)
     }
 
     pub(super) fn has_variable(&self, number: usize) -> bool {
-        let columns = &self.wanted.columns;
+        let columns = &self.columns;
         self.has(columns.value().len() + columns.tail().optional.len() + number)
     }
 
     /// The bytes after the fronts of values without the columns that are not needed, if these are all columns of the
     /// tail, and no value lacks one: each is then an empty string, of which only the length is left.
     pub(super) fn empty_tail_bytes(&self) -> Option<usize> {
-        let tail = self.wanted.columns.tail();
+        let tail = self.columns.tail();
         let is_empty = |number: usize, null_bit: &Option<u32>| {
             null_bit.is_none() && !self.has_variable(number)
         };
@@ -76,44 +81,34 @@ impl Projection {
     }
 
     pub(super) fn columns(&self) -> &PageColumns {
-        &self.wanted.columns
+        &self.columns
     }
 
     pub(super) fn is_front(&self, columns: &[Column]) -> bool {
-        self.wanted.columns.value() == columns
+        self.columns.value() == columns
     }
 
     pub(super) fn is_tail(&self, tail: &ValueTail) -> bool {
-        self.wanted.columns.tail() == tail
+        self.columns.tail() == tail
     }
 
     pub(super) fn is_beginning(&self, value: &[u8]) -> bool {
-        value.starts_with(&self.wanted.beginning)
+        value.starts_with(&self.beginning)
     }
 
     /// The columns of both projections; `None` if they are not of the same form of rows.
     pub(crate) fn union(&self, other: &Self) -> Option<Self> {
-        let (own, others) = (&self.wanted, &other.wanted);
-        if own.beginning != others.beginning || own.columns != others.columns {
-            return None;
-        }
-        let word = |bits: &[u64], number: usize| bits.get(number).copied().unwrap_or(0);
-        let count = own.bits.len().max(others.bits.len());
-        let bits = (0..count).map(|n| word(&own.bits, n) | word(&others.bits, n));
-        let (columns, beginning) = (own.columns.clone(), own.beginning.clone());
-        Some(Self::new(columns, beginning, bits.collect()))
+        let bits = self.words(other).map(|n| self.word(n) | other.word(n));
+        self.is_of_same_form(other).then(|| Self {
+            columns: self.columns.clone(),
+            beginning: self.beginning.clone(),
+            bits: bits.collect(),
+        })
     }
 
     /// Whether what was decoded for this projection suffices for another one.
     pub(super) fn covers(&self, other: &Self) -> bool {
-        if Arc::ptr_eq(&self.wanted, &other.wanted) {
-            return true;
-        }
-        let (own, others) = (&self.wanted, &other.wanted);
-        let count = own.bits.len().max(others.bits.len());
-        let word = |bits: &[u64], number: usize| bits.get(number).copied().unwrap_or(0);
-        own.beginning == others.beginning
-            && own.columns == others.columns
-            && (0..count).all(|n| word(&others.bits, n) & !word(&own.bits, n) == 0)
+        let mut words = self.words(other);
+        words.all(|n| other.word(n) & !self.word(n) == 0) && self.is_of_same_form(other)
     }
 }

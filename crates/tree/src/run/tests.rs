@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::cache::Priority;
-use crate::{FilterKeys, KeySuffix, PageColumns, RangeTombstone, VersionCursor};
+use crate::{FilterKeys, KeySuffix, PageColumns, RangeTombstone, VersionCursor, Visit};
 use proptest::prelude::*;
 use std::ops::Bound;
 use std::path::Path;
-use teak_base::{Codec, FileId};
+use teak_base::{Codec, FileId, Operation, WriteId};
 use teak_disk::{Disk, MemoryDisk};
 
 type Entry = (Vec<u8>, u64, u8);

@@ -52,8 +52,11 @@ const Costs::Index &Costs::index(uint number) {
   index.entries = static_cast<double>(sizes.entries);
   if (sizes.page_bytes != 0) index.page_bytes = static_cast<double>(sizes.page_bytes);
   if (stored == 0) return index;
-  const double cached = static_cast<double>(sizes.cached_bytes);
-  const double fits = static_cast<double>(sizes.cache_bytes_limit) * CACHE_SHARE;
+  const double cached = static_cast<double>(sizes.cached_entry_bytes);
+  double fits = static_cast<double>(sizes.cache_bytes_limit) * CACHE_SHARE;
+  // Pages take less memory if only some of their columns were decoded.
+  const double held = static_cast<double>(sizes.cached_bytes);
+  if (cached > held && held > 0) fits *= cached / held;
   index.uncached = std::max(0.0, stored - cached) / index.bytes;
   index.missing = std::min(index.uncached, std::max(0.0, stored - fits) / index.bytes);
   return index;

@@ -499,6 +499,9 @@ typedef struct teak_index_statistics {
   uint64_t cache_bytes_limit;
   // Mean bytes of a page before compression; 0 while the table's files are closed.
   uint64_t page_bytes;
+  // Bytes of the entries in its pages in memory, before compression, including those of columns that were not decoded;
+  // 0 while the table's files are closed.
+  uint64_t cached_entry_bytes;
 } teak_index_statistics;
 
 // Creates a table. Durable on return, as are dropping, renaming and truncating a table.

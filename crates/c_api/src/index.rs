@@ -35,6 +35,9 @@ pub struct teak_index_statistics {
     pub cache_bytes_limit: u64,
     /// Mean bytes of a page before compression; 0 while the table's files are closed.
     pub page_bytes: u64,
+    /// Bytes of the entries in its pages in memory, before compression, including those of columns that were not decoded;
+    /// 0 while the table's files are closed.
+    pub cached_entry_bytes: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -69,6 +72,7 @@ pub unsafe extern "C" fn teak_index_get_statistics(
             cached_bytes: found.cached_bytes,
             cache_bytes_limit: found.cache_bytes_limit,
             page_bytes: found.page_bytes,
+            cached_entry_bytes: found.cached_entry_bytes,
         };
         // SAFETY: the contract of `boundary`.
         unsafe { write_versioned(statistics, &translated, "statistics") }

@@ -30,6 +30,9 @@ pub struct IndexStatistics {
     pub codec: Codec,
     /// Bytes of its decoded blocks in memory; 0 while the files are closed.
     pub cached_bytes: u64,
+    /// Bytes of the entries in memory before compression, as if their pages had been decoded with all columns; 0 while
+    /// the files are closed.
+    pub cached_entry_bytes: u64,
     /// Limit of the page cache, which all indexes share, in bytes.
     pub cache_bytes_limit: u64,
     /// Mean uncompressed bytes of a page; 0 while the files are closed.
@@ -59,6 +62,7 @@ impl TableHandle {
                     tombstones: sizes.tombstones,
                     codec,
                     cached_bytes: 0,
+                    cached_entry_bytes: 0,
                     cache_bytes_limit: self.core.files.cache.capacity_bytes(),
                     page_bytes: 0,
                 });
@@ -79,6 +83,7 @@ impl TableHandle {
             tombstones: tree.deletes + tree.range_tombstones,
             codec: options.codec,
             cached_bytes: index.tree.cached_bytes(),
+            cached_entry_bytes: index.tree.cached_entry_bytes(),
             cache_bytes_limit: index.tree.cache_bytes_limit(),
             page_bytes: page_bytes.map_or(page_bytes_max, |bytes| bytes.min(page_bytes_max)),
         })

@@ -32,6 +32,8 @@ struct Files {
 struct FileCounters {
     /// Bytes of decoded blocks.
     bytes: AtomicU64,
+    /// Bytes of the entries of decoded pages with all columns.
+    entry_bytes: AtomicU64,
     filters: FileFilters,
 }
 
@@ -81,6 +83,14 @@ impl BlockMemory {
         let files = self.files.lock();
         let counters = files.counters.get(&file);
         counters.map_or(0, |counters| counters.bytes.load(Ordering::Relaxed))
+    }
+
+    /// Bytes of the entries of the pages of one file in memory, as if they had been decoded with all columns.
+    #[must_use]
+    pub fn file_entry_bytes(&self, file: FileId) -> u64 {
+        let files = self.files.lock();
+        let counters = files.counters.get(&file);
+        counters.map_or(0, |counters| counters.entry_bytes.load(Ordering::Relaxed))
     }
 
     /// The filters of one file.
@@ -152,6 +162,8 @@ pub(crate) struct BlockCharge {
     memory: Arc<BlockMemory>,
     kind: BlockUse,
     bytes: u64,
+    /// Of a page: see [`BlockMemory::file_entry_bytes`].
+    entry_bytes: u64,
     /// The counters of the block's file.
     file: Option<Arc<FileCounters>>,
     /// The filter of an index block.
@@ -165,6 +177,15 @@ impl BlockCharge {
         counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         let mut charge = Self::new(&file.memory, BlockUse::Block, bytes);
         charge.file = Some(Arc::clone(counters));
+        charge
+    }
+
+    /// Counts a page of a file. `entry_bytes`: those of its entries with all columns.
+    pub(crate) fn of_page(file: &FileBlocks, bytes: usize, entry_bytes: usize) -> Self {
+        let mut charge = Self::of_block(file, bytes);
+        charge.entry_bytes = entry_bytes as u64;
+        let counter = &file.counters.entry_bytes;
+        counter.fetch_add(charge.entry_bytes, Ordering::Relaxed);
         charge
     }
 
@@ -188,6 +209,7 @@ impl BlockCharge {
             memory: Arc::clone(memory),
             kind,
             bytes,
+            entry_bytes: 0,
             file: None,
             filter: None,
         }
@@ -204,6 +226,8 @@ impl Drop for BlockCharge {
         sum.fetch_sub(self.bytes, Ordering::Relaxed);
         if let Some(file) = &self.file {
             file.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+            file.entry_bytes
+                .fetch_sub(self.entry_bytes, Ordering::Relaxed);
             if let Some(filter) = self.filter {
                 file.filters.remove(filter);
             }
@@ -229,6 +253,13 @@ mod tests {
         assert_eq!(memory.block_bytes(), 123);
         drop(first);
         assert_eq!((memory.file_bytes(one), memory.file_bytes(other)), (20, 3));
+        let page = BlockCharge::of_page(&memory.of_file(one), 30, 90);
+        assert_eq!(
+            (memory.file_bytes(one), memory.file_entry_bytes(one)),
+            (50, 90)
+        );
+        drop(page);
+        assert_eq!(memory.file_entry_bytes(one), 0);
         drop((second, third));
         assert_eq!((memory.file_bytes(one), memory.file_bytes(other)), (0, 0));
         assert_eq!(memory.block_bytes(), 0);

@@ -422,7 +422,8 @@ impl Run {
         {
             return Err(self.corrupt(address, "the page and its index block disagree"));
         }
-        page.charge(self.charge_block(page.memory_bytes()));
+        let bytes = (page.memory_bytes(), page.entry_bytes());
+        page.charge(BlockCharge::of_page(&self.blocks, bytes.0, bytes.1));
         Ok(Arc::new(page))
     }
 

@@ -97,6 +97,13 @@ impl Tree {
         memory.file_bytes(self.file.file_id())
     }
 
+    /// Bytes of the entries of the file's pages in memory, as if they had been decoded with all columns.
+    #[must_use]
+    pub fn cached_entry_bytes(&self) -> u64 {
+        let memory = self.cache.blocks_in_memory();
+        memory.file_entry_bytes(self.file.file_id())
+    }
+
     /// The filters of the file's index blocks: those in memory, and their checks since the tree was opened.
     #[must_use]
     pub fn filter_statistics(&self) -> FilterStatistics {

@@ -316,6 +316,7 @@ impl Page {
             search: KeySearch::default(),
             has_only_rows: writes.are_inline_puts(),
             writes,
+            entry_bytes: header.key_bytes + header.value_bytes,
             projection: projection.cloned(),
             charge: None,
         };

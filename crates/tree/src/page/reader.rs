@@ -26,6 +26,8 @@ pub struct Page {
     pub(super) writes: Writes,
     /// Whether every entry is a put with its value in the page, and all have different keys.
     pub(super) has_only_rows: bool,
+    /// Bytes of all entries with all columns.
+    pub(super) entry_bytes: usize,
     /// If not all columns of the values were decoded: those that were.
     pub(super) projection: Option<Projection>,
     /// Counts the page's memory.
@@ -148,6 +150,11 @@ impl Page {
             + self.search.memory_bytes()
             + self.writes.each.len() * size_of::<Write>()
             + size_of::<Self>()
+    }
+
+    /// Bytes of the keys and values of all entries, as if all columns had been decoded.
+    pub(crate) fn entry_bytes(&self) -> usize {
+        self.entry_bytes
     }
 
     /// Counts the memory of the page as long as it exists.

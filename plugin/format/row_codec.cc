@@ -39,26 +39,24 @@ std::unique_ptr<RowCodec> RowCodec::create(const TABLE *table, std::shared_ptr<c
 
 std::vector<uint64_t> RowCodec::columns_for(const MY_BITMAP *read_set) const {
   constexpr size_t BITS = 64;
-  const std::vector<RowPlan::Stored> &stored = plan_->stored_columns;
-  std::vector<uint64_t> needed(stored.size() / BITS + 1);
-  needed[0] = 1;  // header and NULL area
+  static_assert(sizeof(my_bitmap_map) == sizeof(uint64_t), "a word of a bitmap has 64 columns");
+  const my_bitmap_map *read = read_set->bitmap;
+  const std::vector<uint64_t> &stored = plan_->stored_bits;
+  const size_t words = std::min<size_t>(no_words_in_map(read_set), stored.size());
   bool needs_all = true;
-  for (size_t i = 0; i < stored.size(); i++) {
-    // CHECKSUM TABLE reads stored generated columns without requesting them.
-    if (stored[i].generated || bitmap_is_set(read_set, stored[i].column))
-      needed[(i + 1) / BITS] |= uint64_t{1} << ((i + 1) % BITS);
-    else
-      needs_all = false;
-  }
-  if (needs_all) needed.clear();
+  for (size_t i = 0; i < words && needs_all; i++) needs_all = (stored[i] & ~read[i]) == 0;
+  if (needs_all) return {};
+  std::vector<uint64_t> needed(plan_->always_read);
+  for (size_t i = 0; i < words; i++)
+    for (uint64_t bits = stored[i] & read[i]; bits != 0; bits &= bits - 1) {
+      const size_t number = plan_->stored_numbers[i * BITS + static_cast<size_t>(__builtin_ctzll(bits))];
+      needed[number / BITS] |= uint64_t{1} << (number % BITS);
+    }
   return needed;
 }
 
 size_t RowCodec::number_of(uint32_t column) const {
-  const std::vector<RowPlan::Stored> &stored = plan_->stored_columns;
-  for (size_t i = 0; i < stored.size(); i++)
-    if (stored[i].column == column) return i + 1;
-  return 0;
+  return column < plan_->stored_numbers.size() ? plan_->stored_numbers[column] : 0;
 }
 
 teak_slice RowCodec::beginning() const { return {plan_->header, plan_->header_bytes}; }

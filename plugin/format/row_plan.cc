@@ -226,7 +226,26 @@ std::unique_ptr<RowPlan> RowPlan::create(const TABLE *table, std::shared_ptr<con
     plan->variable_columns.push_back(column.value_null_bit(plan->header_bytes));
     plan->stored_columns.push_back(column.stored());
   }
+  plan->number_stored_columns(table->s->fields);
   return plan;
+}
+
+void RowPlan::number_stored_columns(uint32_t fields) {
+  constexpr uint32_t BITS = 64;
+  stored_bits.resize(fields / BITS + 1);
+  stored_numbers.resize(fields);
+  always_read.resize(stored_columns.size() / BITS + 1);
+  always_read[0] = 1;  // header and NULL area
+  uint16_t number = 0;
+  for (const Stored &stored : stored_columns) {
+    number++;
+    stored_numbers[stored.column] = number;
+    // CHECKSUM TABLE reads stored generated columns without requesting them.
+    if (stored.generated)
+      always_read[number / BITS] |= uint64_t{1} << (number % BITS);
+    else
+      stored_bits[stored.column / BITS] |= uint64_t{1} << (stored.column % BITS);
+  }
 }
 
 }  // namespace teak

@@ -102,10 +102,18 @@ struct RowPlan {
     bool generated;
   };
   std::vector<Stored> stored_columns;
-  size_t fixed_bytes_max = 0;  // header, NULL area, runs, nullables
+  /* The same columns for the readers of some of them. A bit for each column of the table that is stored and not generated,
+     and the number of each column, counted as the bits of teak_cursor_set_columns(); 0: not stored. */
+  std::vector<uint64_t> stored_bits;
+  std::vector<uint16_t> stored_numbers;
+  std::vector<uint64_t> always_read;  // bits of teak_cursor_set_columns()
+  size_t fixed_bytes_max = 0;         // header, NULL area, runs, nullables
   ColumnLayout layout;
   std::vector<Place> places;  // of the layout's columns
   bool bits_in_null_area = false;
+
+  /* Called when all stored columns are known. `fields`: the number of the table's columns. */
+  void number_stored_columns(uint32_t fields);
 
   static std::unique_ptr<RowPlan> create(const TABLE *table, std::shared_ptr<const KeyCodec> primary,
                                          uint32_t schema_version, std::string *error);

@@ -77,22 +77,6 @@ impl BlockMemory {
         self.nodes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the blocks of one file in memory, cached or not.
-    #[must_use]
-    pub fn file_bytes(&self, file: FileId) -> u64 {
-        let files = self.files.lock();
-        let counters = files.counters.get(&file);
-        counters.map_or(0, |counters| counters.bytes.load(Ordering::Relaxed))
-    }
-
-    /// Bytes of the entries of the pages of one file in memory, as if they had been decoded with all columns.
-    #[must_use]
-    pub fn file_entry_bytes(&self, file: FileId) -> u64 {
-        let files = self.files.lock();
-        let counters = files.counters.get(&file);
-        counters.map_or(0, |counters| counters.entry_bytes.load(Ordering::Relaxed))
-    }
-
     /// The filters of one file.
     pub(crate) fn file_filters(&self, file: FileId) -> FilterStatistics {
         let files = self.files.lock();
@@ -136,6 +120,16 @@ pub(crate) struct FileBlocks {
 }
 
 impl FileBlocks {
+    /// Bytes of the blocks of the file in memory, cached or not.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.counters.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the entries of the pages of the file in memory, as if they had been decoded with all columns.
+    pub(crate) fn entry_bytes(&self) -> u64 {
+        self.counters.entry_bytes.load(Ordering::Relaxed)
+    }
+
     /// Counts the check of a filter.
     #[inline]
     pub(crate) fn count_filter(&self, negative: bool) {
@@ -162,7 +156,7 @@ pub(crate) struct BlockCharge {
     memory: Arc<BlockMemory>,
     kind: BlockUse,
     bytes: u64,
-    /// Of a page: see [`BlockMemory::file_entry_bytes`].
+    /// Of a page: see [`FileBlocks::entry_bytes`].
     entry_bytes: u64,
     /// The counters of the block's file.
     file: Option<Arc<FileCounters>>,
@@ -249,19 +243,17 @@ mod tests {
         let first = BlockCharge::of_block(&memory.of_file(one), 100);
         let second = BlockCharge::of_block(&memory.of_file(one), 20);
         let third = BlockCharge::of_block(&memory.of_file(other), 3);
-        assert_eq!((memory.file_bytes(one), memory.file_bytes(other)), (120, 3));
+        let bytes = || [one, other].map(|file| memory.of_file(file).bytes());
+        assert_eq!(bytes(), [120, 3]);
         assert_eq!(memory.block_bytes(), 123);
         drop(first);
-        assert_eq!((memory.file_bytes(one), memory.file_bytes(other)), (20, 3));
+        assert_eq!(bytes(), [20, 3]);
         let page = BlockCharge::of_page(&memory.of_file(one), 30, 90);
-        assert_eq!(
-            (memory.file_bytes(one), memory.file_entry_bytes(one)),
-            (50, 90)
-        );
+        assert_eq!((bytes(), memory.of_file(one).entry_bytes()), ([50, 3], 90));
         drop(page);
-        assert_eq!(memory.file_entry_bytes(one), 0);
+        assert_eq!(memory.of_file(one).entry_bytes(), 0);
         drop((second, third));
-        assert_eq!((memory.file_bytes(one), memory.file_bytes(other)), (0, 0));
+        assert_eq!(bytes(), [0, 0]);
         assert_eq!(memory.block_bytes(), 0);
     }
 
@@ -310,7 +302,7 @@ mod tests {
             drop(BlockCharge::of_block(&memory.of_file(FileId(number)), 1));
         }
         assert!(memory.files.lock().counters.len() <= FILES_MIN + 1);
-        assert_eq!(memory.file_bytes(FileId(0)), 7);
+        assert_eq!(memory.of_file(FileId(0)).bytes(), 7);
         drop(held);
     }
 }

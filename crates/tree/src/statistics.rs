@@ -93,15 +93,13 @@ impl Tree {
     /// Bytes of the file's blocks in memory, decoded: in the cache, or used by cursors.
     #[must_use]
     pub fn cached_bytes(&self) -> u64 {
-        let memory = self.cache.blocks_in_memory();
-        memory.file_bytes(self.file.file_id())
+        self.blocks.bytes()
     }
 
     /// Bytes of the entries of the file's pages in memory, as if they had been decoded with all columns.
     #[must_use]
     pub fn cached_entry_bytes(&self) -> u64 {
-        let memory = self.cache.blocks_in_memory();
-        memory.file_entry_bytes(self.file.file_id())
+        self.blocks.entry_bytes()
     }
 
     /// The filters of the file's index blocks: those in memory, and their checks since the tree was opened.

@@ -10,6 +10,7 @@
 //! Reads of entries take none of these locks: a reader loads the current version and holds a
 //! reference to it.
 
+use crate::block_memory::FileBlocks;
 use crate::counters::TreeCounters;
 use crate::install_state::InstallState;
 use crate::live_versions::LiveVersions;
@@ -61,6 +62,8 @@ pub struct Tree {
     pub(crate) counters: TreeCounters,
     /// The size of the upper runs when the tree was opened.
     pub(crate) upper_bytes_opened: u64,
+    /// Counts the file's blocks in memory.
+    pub(crate) blocks: FileBlocks,
     /// The checks of the file's filters that were counted when the tree was opened, if it was open before.
     pub(crate) checks_opened: FilterChecks,
     /// Whether the tree was opened with [`Tree::open_damaged`].
@@ -244,6 +247,7 @@ impl Tree {
             counters: TreeCounters::default(),
             upper_bytes_opened,
             checks_opened: cache.blocks_in_memory().file_filters(file_id).checks,
+            blocks: cache.blocks_in_memory().of_file(file_id),
             is_for_salvage,
             lost,
         }))

@@ -133,8 +133,9 @@ pub(super) struct IndexPosition {
     number: IndexNumber,
     pub(super) view: Option<Arc<ReadView>>,
     serial: ViewSerial,
-    /// Created at the first move, and again after a change of the view or the index.
-    pub(super) tree: Option<TreeCursor<Arc<ReadView>>>,
+    /// Created at the first move, and again after a change of the view or the index. Boxed, because it is large and
+    /// look-ups have none.
+    pub(super) tree: Option<Box<TreeCursor<Arc<ReadView>>>>,
     pub(super) bounds: Bounds,
     pub(super) found: Found,
     /// The key from which the next step starts, unless `found` is `InTree`.
@@ -205,7 +206,7 @@ impl IndexPosition {
     pub(super) fn open_tree(&mut self, follow_inserts: bool) {
         if let Some(view) = &self.view {
             let tree = self.index.tree.cursor(Arc::clone(view));
-            let tree = self.tree.insert(tree);
+            let tree = self.tree.insert(Box::new(tree));
             tree.follow_inserts(follow_inserts);
             tree.set_projection(self.projection.clone());
             if let Some(prefix) = self.bounds.prefix() {
@@ -262,7 +263,7 @@ impl IndexPosition {
     /// `Internal` if there is none.
     #[inline]
     pub(super) fn tree(&mut self) -> EngineResult<&mut TreeCursor<Arc<ReadView>>> {
-        self.tree.as_mut().ok_or_else(no_tree)
+        self.tree.as_deref_mut().ok_or_else(no_tree)
     }
 
     /// Copies the key of the tree's cursor to `saved_key`, if the current row is there.

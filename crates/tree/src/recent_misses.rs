@@ -12,7 +12,7 @@ const PLACES_MIN: usize = 1 << 10;
 const PLACES_MAX: usize = 1 << 20;
 
 fn hash_of(file: FileId, offset: u64) -> u64 {
-    let mixed = (offset ^ u64::from(file.0) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (offset ^ file.0 << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ mixed >> 32
 }
 
@@ -35,7 +35,7 @@ impl RecentMisses {
         let hash = hash_of(file, offset);
         // Zero is a place without a miss.
         let mark = u32::try_from(hash >> 32).unwrap_or(0) | 1;
-        let number = (hash % self.places.len() as u64) as usize;
+        let number = usize::try_from(hash % self.places.len() as u64).unwrap_or(0);
         let Some(place) = self.places.get(number) else {
             return true;
         };

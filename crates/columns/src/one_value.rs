@@ -100,7 +100,7 @@ mod tests {
             let width = column.width();
             let mut rows = Vec::new();
             for (position, (number, shift)) in (0u64..).zip(&drawn) {
-                let number = if dictionary { number % 3 << 40 } else { number >> shift };
+                let number = if dictionary { (number % 3) << 40 } else { number >> shift };
                 let number = number.wrapping_add(position.wrapping_mul(step));
                 let mut bytes = vec![0; width.max(8)];
                 match column.kind() {

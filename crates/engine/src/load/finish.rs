@@ -78,12 +78,20 @@ struct Writing<'a> {
 struct Failure {
     error: EngineError,
     duplicate: Option<Duplicate>,
+    /// Whether an index that is not unique got a key twice. The key contains that of the row, so the row's own index has a
+    /// duplicate, too, which is the error to report.
+    is_repeated: bool,
 }
 
 impl Failure {
-    /// Whether the writing may have ended because of another index.
-    fn was_stopped(&self) -> bool {
-        matches!(self.error, EngineError::Wait(WaitError::Interrupted))
+    /// Of the failures of several indexes, the first with the highest rank is reported.
+    fn rank(&self) -> u8 {
+        match self.error {
+            // The writing may have ended because of another index.
+            EngineError::Wait(WaitError::Interrupted) => 0,
+            _ if self.is_repeated => 1,
+            _ => 2,
+        }
     }
 }
 
@@ -95,6 +103,7 @@ struct IndexWriting<'a, 'b> {
     number: IndexNumber,
     unique: bool,
     duplicate: Option<Duplicate>,
+    is_repeated: bool,
     report: &'a mut dyn FnMut(u64, u64),
 }
 
@@ -115,6 +124,7 @@ impl LoadObserver for IndexWriting<'_, '_> {
 
     fn duplicate(&mut self, key: &[u8], value: &[u8]) -> EngineResult<()> {
         if !self.unique {
+            self.is_repeated = true;
             return Err(added_twice());
         }
         self.duplicate = Some(Duplicate::found(self.number, key, value));
@@ -154,7 +164,13 @@ impl<'a> Writing<'a> {
             };
             let load = load.lock().take();
             let written = load.and_then(|load| self.write(at, load, report));
-            if !matches!(written, Some(Ok(_))) {
+            // The others go on after a repeated key, to find the duplicate.
+            let goes_on = match &written {
+                Some(Ok(_)) => true,
+                Some(Err(failure)) => failure.is_repeated,
+                None => false,
+            };
+            if !goes_on {
                 self.has_failed.store(true, Ordering::Relaxed);
             }
             *outcome.lock() = written;
@@ -175,13 +191,14 @@ impl<'a> Writing<'a> {
             number,
             unique,
             duplicate: None,
+            is_repeated: false,
             report,
         };
         // If another index has failed, the rest is not needed.
         let (has_failed, handle) = (Arc::clone(&self.has_failed), Arc::clone(self.handle));
         let stops = move || has_failed.load(Ordering::Relaxed) || handle.is_interrupted();
         let finished = entries.finish(&index.tree, &stops, &mut writing);
-        let duplicate = writing.duplicate;
+        let (duplicate, is_repeated) = (writing.duplicate, writing.is_repeated);
         let load = match finished {
             Ok(load) => Ok(load),
             Err(LoadError::Caller(error)) => Err(error),
@@ -195,7 +212,11 @@ impl<'a> Writing<'a> {
                 unique,
                 load,
             }),
-            Err(error) => Err(Box::new(Failure { error, duplicate })),
+            Err(error) => Err(Box::new(Failure {
+                error,
+                duplicate,
+                is_repeated,
+            })),
         })
     }
 
@@ -209,17 +230,23 @@ impl<'a> Writing<'a> {
                 Err(Box::new(Failure {
                     error: EngineError::Internal(reason.into()),
                     duplicate: None,
+                    is_repeated: false,
                 }))
             });
             match outcome {
                 Ok(written) => all.push(written),
-                Err(failure) if failed.as_ref().is_none_or(|first| first.was_stopped()) => {
-                    failed = Some(failure);
-                }
-                Err(_) => {}
+                Err(failure) => failed = Some(more_important(failed, failure)),
             }
         }
         failed.map_or(Ok(all), Err)
+    }
+}
+
+/// The failure to report.
+fn more_important(first: Option<Box<Failure>>, other: Box<Failure>) -> Box<Failure> {
+    match first {
+        Some(first) if first.rank() >= other.rank() => first,
+        _ => other,
     }
 }
 
@@ -306,7 +333,9 @@ impl EngineTransaction {
             writing.run(report);
         });
         writing.into_written().map_err(|failure| {
-            let Failure { error, duplicate } = *failure;
+            let Failure {
+                error, duplicate, ..
+            } = *failure;
             if let (Some(duplicate), Ok(context)) = (duplicate, self.context()) {
                 *context.duplicate = duplicate;
             }
@@ -503,4 +532,43 @@ fn flush_deletes(core: &EngineCore, written: &[Written]) -> EngineResult<()> {
         }
     }
     context.flush(targets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Failure, added_twice, more_important};
+    use crate::error::EngineError;
+    use teak_transactions::WaitError;
+
+    fn failure(error: EngineError, is_repeated: bool) -> Box<Failure> {
+        Box::new(Failure {
+            error,
+            duplicate: None,
+            is_repeated,
+        })
+    }
+
+    #[test]
+    fn a_duplicate_is_reported_instead_of_its_consequences() {
+        let stopped = || failure(EngineError::Wait(WaitError::Interrupted), false);
+        let repeated = || failure(added_twice(), true);
+        let duplicate = || failure(EngineError::DuplicateKey, false);
+        for order in [
+            [stopped(), repeated(), duplicate()],
+            [duplicate(), repeated(), stopped()],
+            [repeated(), duplicate(), stopped()],
+        ] {
+            let mut reported = None;
+            for failure in order {
+                reported = Some(more_important(reported, failure));
+            }
+            let error = reported.map(|failure| failure.error);
+            assert!(
+                matches!(error, Some(EngineError::DuplicateKey)),
+                "{error:?}"
+            );
+        }
+        let repeated = more_important(Some(stopped()), repeated());
+        assert!(repeated.is_repeated);
+    }
 }

@@ -164,13 +164,13 @@ impl<'a> Writing<'a> {
             };
             let load = load.lock().take();
             let written = load.and_then(|load| self.write(at, load, report));
-            // The others go on after a repeated key, to find the duplicate.
-            let goes_on = match &written {
+            // The others continue after a repeated key, to find the duplicate.
+            let continues = match &written {
                 Some(Ok(_)) => true,
                 Some(Err(failure)) => failure.is_repeated,
                 None => false,
             };
-            if !goes_on {
+            if !continues {
                 self.has_failed.store(true, Ordering::Relaxed);
             }
             *outcome.lock() = written;

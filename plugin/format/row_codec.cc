@@ -37,12 +37,11 @@ std::unique_ptr<RowCodec> RowCodec::create(const TABLE *table, std::shared_ptr<c
   return nullptr;
 }
 
-std::vector<uint64_t> RowCodec::columns_for(const MY_BITMAP *read_set) const {
+std::vector<uint64_t> RowCodec::columns_for(const std::vector<my_bitmap_map> &read) const {
   constexpr size_t BITS = 64;
   static_assert(sizeof(my_bitmap_map) == sizeof(uint64_t), "a word of a bitmap has 64 columns");
-  const my_bitmap_map *read = read_set->bitmap;
   const std::vector<uint64_t> &stored = plan_->stored_bits;
-  const size_t words = std::min<size_t>(no_words_in_map(read_set), stored.size());
+  const size_t words = std::min(read.size(), stored.size());
   bool needs_all = true;
   for (size_t i = 0; i < words && needs_all; i++) needs_all = (stored[i] & ~read[i]) == 0;
   if (needs_all) return {};

@@ -59,7 +59,7 @@ class RowCodec {
               const MY_BITMAP *read_set, BlobArena *blobs) const;
 
   /* The columns that a reader of this set needs, as teak_cursor_set_columns() numbers them. Empty if it needs all. */
-  std::vector<uint64_t> columns_for(const MY_BITMAP *read_set) const;
+  std::vector<uint64_t> columns_for(const std::vector<my_bitmap_map> &read) const;
   /* The number of a column, counted as the bits of teak_cursor_set_columns(); 0: values do not have the column. */
   size_t number_of(uint32_t column) const;
   /* How values of this schema version begin. */

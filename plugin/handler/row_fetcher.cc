@@ -97,12 +97,20 @@ void RowFetcher::choose_columns(Cursor *cursor) {
   if (key_ != MAX_KEY && key_ != open_.share()->primary_key()) return;
   // HANDLER changes its read set between reads.
   if (locks_.locking() || all_columns_ || thd_sql_command(open_.thd()) == SQLCOM_HA_READ) return;
+  add_read_set(cursor, &chosen_);
+}
+
+/* Lets a cursor return the columns of the read set and those chosen before. `chosen` is then empty if it returns all. */
+void RowFetcher::add_read_set(Cursor *cursor, std::vector<my_bitmap_map> *chosen) {
   const MY_BITMAP *read_set = open_.table()->read_set;
+  const bool has_chosen = !chosen->empty();
+  chosen->resize(no_words_in_map(read_set));
+  for (size_t i = 0; i < chosen->size(); i++) (*chosen)[i] |= read_set->bitmap[i];
   const RowCodec &rows = open_.share()->rows();
-  std::vector<uint64_t> columns = rows.columns_for(read_set);
-  if (columns.empty()) return;
-  chosen_.assign(read_set->bitmap, read_set->bitmap + no_words_in_map(read_set));
-  cursor->set_columns(rows.beginning(), std::move(columns));
+  std::vector<uint64_t> columns = rows.columns_for(*chosen);
+  if (!columns.empty()) return cursor->set_columns(rows.beginning(), std::move(columns));
+  chosen->clear();
+  if (has_chosen) cursor->set_columns(UNBOUNDED, {});
 }
 
 /* Whether the cursor for which this set of columns was chosen, which is empty for all columns, returns all columns that the
@@ -114,35 +122,18 @@ bool RowFetcher::has_columns(const std::vector<my_bitmap_map> &chosen) const {
   return true;
 }
 
-/* Reads a row by its primary key. `all_columns`: the caller needs columns that the statement does not read. */
+/* Reads a row by its primary key. `all_columns`: the caller needs columns that the statement does not read. While the
+   server sorts, a statement reads other columns than in its other parts. */
 teak_status RowFetcher::look_up(teak_slice primary, bool all_columns, teak_row *row) {
   if (all_columns || all_columns_ || locks_.locking()) {
-    look_up_all_columns();
+    if (!looked_up_.empty()) rows_.set_columns(UNBOUNDED, {});
+    looked_up_.clear();
+    looks_up_all_ = true;
   } else if (!looks_up_all_ && (looked_up_.empty() || !has_columns(looked_up_))) {
-    choose_looked_up_columns();
+    add_read_set(&rows_, &looked_up_);
+    looks_up_all_ = looked_up_.empty();
   }
   return rows_.get(primary, row);
-}
-
-void RowFetcher::look_up_all_columns() {
-  if (!looked_up_.empty()) rows_.set_columns(UNBOUNDED, {});
-  looked_up_.clear();
-  looks_up_all_ = true;
-}
-
-/* Adds the columns of the read set to those of the lookups so far: while the server sorts, it reads other columns than in the
-   other parts of the statement. */
-void RowFetcher::choose_looked_up_columns() {
-  const MY_BITMAP *read_set = open_.table()->read_set;
-  std::vector<my_bitmap_map> words(no_words_in_map(read_set));
-  MY_BITMAP wanted;
-  my_bitmap_init(&wanted, words.data(), read_set->n_bits);
-  for (size_t i = 0; i < words.size(); i++) words[i] = read_set->bitmap[i] | (looked_up_.empty() ? 0 : looked_up_[i]);
-  const RowCodec &rows = open_.share()->rows();
-  std::vector<uint64_t> columns = rows.columns_for(&wanted);
-  if (columns.empty()) return look_up_all_columns();
-  looked_up_ = std::move(words);
-  rows_.set_columns(rows.beginning(), std::move(columns));
 }
 
 /* Fetches a row whose value the scan has not read, because it is large, or not wholly. */

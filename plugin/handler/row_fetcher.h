@@ -76,8 +76,7 @@ class RowFetcher {
  private:
   bool has_columns(const std::vector<my_bitmap_map> &chosen) const;
   teak_status look_up(teak_slice primary, bool all_columns, teak_row *row);
-  void look_up_all_columns();
-  void choose_looked_up_columns();
+  void add_read_set(Cursor *cursor, std::vector<my_bitmap_map> *chosen);
   int fetch_whole(const teak_row &entry, uchar *record);
   int fetch_by_secondary(const teak_row &entry, uchar *record);
   int fetch_clustering(const Share::Key &key, const Share::EntryRest &rest, uchar *record);

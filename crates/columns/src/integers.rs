@@ -230,9 +230,7 @@ impl Buffers {
         }
         Ok(())
     }
-}
 
-impl Buffers {
     /// Decodes integer `number` of `count`. Uses the buffers `planes` and `values`.
     pub(crate) fn decode_one(
         &mut self,

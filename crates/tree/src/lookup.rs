@@ -16,7 +16,7 @@
 
 use crate::node::{LoadedNode, Node, NodeReader, RunRef};
 use crate::page::Projection;
-use crate::run::{BlockSource, PageNeeds};
+use crate::run::{BlockSource, PageNeeds, Visitor};
 use crate::tree::Tree;
 use crate::version::{MemtableSlot, TreeVersion};
 use crate::{LookupKey, StoredValue, Visit};
@@ -47,8 +47,6 @@ impl Needs<'_> {
         }
     }
 }
-
-type Visitor<'a> = &'a mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit;
 
 impl Tree {
     /// Calls `visitor` for the versions of a key, newest first, until it returns [`Visit::Stop`].

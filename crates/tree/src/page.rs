@@ -18,6 +18,7 @@ mod projection;
 mod reader;
 mod row_page;
 mod sizes;
+mod streams;
 mod tail;
 mod value_tail;
 

@@ -28,7 +28,7 @@ pub(crate) use index_block::{INDEX_BLOCK_LAYOUT, IndexBlockBuilder};
 pub use index_table::IndexTable;
 #[cfg(feature = "fuzzing")]
 pub(crate) use index_table::{IndexTableBuilder, bound_between};
-pub(crate) use lookup::PageNeeds;
+pub(crate) use lookup::{PageNeeds, Visitor};
 pub(crate) use read_pattern::BlockSource;
 pub use read_pattern::ReadPattern;
 pub(crate) use relocate::RelocateOptions;

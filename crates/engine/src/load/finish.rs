@@ -103,7 +103,6 @@ struct IndexWriting<'a, 'b> {
     number: IndexNumber,
     unique: bool,
     duplicate: Option<Duplicate>,
-    is_repeated: bool,
     report: &'a mut dyn FnMut(u64, u64),
 }
 
@@ -124,7 +123,6 @@ impl LoadObserver for IndexWriting<'_, '_> {
 
     fn duplicate(&mut self, key: &[u8], value: &[u8]) -> EngineResult<()> {
         if !self.unique {
-            self.is_repeated = true;
             return Err(added_twice());
         }
         self.duplicate = Some(Duplicate::found(self.number, key, value));
@@ -191,14 +189,14 @@ impl<'a> Writing<'a> {
             number,
             unique,
             duplicate: None,
-            is_repeated: false,
             report,
         };
         // If another index has failed, the rest is not needed.
         let (has_failed, handle) = (Arc::clone(&self.has_failed), Arc::clone(self.handle));
         let stops = move || has_failed.load(Ordering::Relaxed) || handle.is_interrupted();
         let finished = entries.finish(&index.tree, &stops, &mut writing);
-        let (duplicate, is_repeated) = (writing.duplicate, writing.is_repeated);
+        let duplicate = writing.duplicate;
+        let is_repeated = !unique && matches!(finished, Err(LoadError::Caller(_)));
         let load = match finished {
             Ok(load) => Ok(load),
             Err(LoadError::Caller(error)) => Err(error),

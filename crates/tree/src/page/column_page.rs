@@ -5,8 +5,9 @@
 
 use super::column_choice::{ChosenColumn, ColumnChoice, ColumnPlace};
 use super::column_list::take_list;
-use super::decode::{Header, Heads, join_keys};
+use super::decode::{Heads, join_keys};
 use super::reader::Writes;
+use super::streams::Streams;
 use super::tail::{is_absent, is_variable_absent};
 use super::value_tail::ValueTail;
 use teak_base::WriteId;
@@ -44,40 +45,6 @@ pub(crate) enum Opened {
     Columns(Box<ColumnPage>),
     /// Its rows must be read: it is not stored by these columns, or has several writes or other values than puts.
     Rows(Vec<u8>),
-}
-
-/// The streams of a page.
-struct Streams<'a> {
-    header: Header,
-    heads: Take<'a>,
-    keys: &'a [u8],
-    values: Take<'a>,
-}
-
-impl<'a> Streams<'a> {
-    fn of(raw: &'a [u8]) -> Result<Self, Malformed> {
-        let mut take = Take::new(raw);
-        let header = Header::decode(&mut take)?;
-        let heads = Take::new(take.take(header.head_bytes)?);
-        let keys = take.take(header.key_stream_bytes)?;
-        header.check(take.rest().len())?;
-        Ok(Self {
-            header,
-            heads,
-            keys,
-            values: take,
-        })
-    }
-
-    /// The bytes of values without their front.
-    fn rest_bytes(&self) -> Result<usize, Malformed> {
-        let header = &self.header;
-        let front_bytes = header.value_front.checked_mul(header.entries);
-        let rest_bytes = header
-            .value_bytes
-            .checked_sub(front_bytes.ok_or(Malformed)?);
-        rest_bytes.ok_or(Malformed)
-    }
 }
 
 impl ColumnPage {

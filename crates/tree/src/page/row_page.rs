@@ -4,9 +4,10 @@
 //! of the time of decoding the page.
 
 use super::column_list::{take_list, width_of};
-use super::decode::{Header, Heads, join_keys};
+use super::decode::{Heads, join_keys};
 use super::projection::Projection;
 use super::reader::{Ends, Writes};
+use super::streams::Streams;
 use super::tail::is_absent;
 use super::value_tail::ValueTail;
 use crate::key_search::key_order;
@@ -82,27 +83,26 @@ impl RowPage {
 
     /// As [`RowPage::open`], but the page lacks its bytes.
     fn find(raw: &[u8]) -> Result<Option<Self>, Malformed> {
-        let mut take = Take::new(raw);
-        let header = Header::decode(&mut take)?;
-        let heads = Take::new(take.take(header.head_bytes)?);
-        let key_stream = take.take(header.key_stream_bytes)?;
-        header.check(take.rest().len())?;
+        let streams = Streams::of(raw)?;
+        let header = &streams.header;
         if !header.value_tail {
             return Ok(None);
         }
-        let heads = Heads::decode(&header, heads, header.value_bytes)?;
+        // Bounds the memory for the fronts: the number of entries alone may be damaged.
+        streams.rest_bytes()?;
+        let heads = Heads::decode(header, streams.heads, header.value_bytes)?;
         let writes = Writes::new(heads.writes);
         if !writes.are_inline_puts() {
             return Err(Malformed);
         }
         let mut keys = Vec::with_capacity(header.key_bytes);
-        join_keys(&header, key_stream, &mut keys)?;
+        join_keys(header, streams.keys, &mut keys)?;
         if keys.len() != header.key_bytes {
             return Err(Malformed);
         }
         Ok(Some(Self {
             raw: Vec::new(),
-            values_start: raw.len() - take.rest().len(),
+            values_start: raw.len() - streams.values.rest().len(),
             entries: header.entries,
             front_bytes: header.value_front,
             value_bytes: header.value_bytes,
@@ -177,14 +177,9 @@ impl RowPage {
         }
         out.extend_from_slice(lists.lead_of(entry));
         for (number, column) in lists.front.iter().enumerate().skip(lists.leads) {
-            let start = out.len();
-            out.resize(start + column.width(), 0);
-            if projection.is_none_or(|projection| projection.has_front(number)) {
-                let value = out.get_mut(start..).ok_or(Malformed)?;
-                codec.decode_one(*column, self.entries, entry, &mut take, value)?;
-            } else {
-                Codec::skip(*column, self.entries, &mut take)?;
-            }
+            let is_wanted = projection.is_none_or(|projection| projection.has_front(number));
+            let row = is_wanted.then_some(entry);
+            put_column(*column, self.entries, row, &mut codec, &mut take, out)?;
         }
         ValueTail::take(&mut take)?;
         self.put_tail(entry, &lists, projection, &mut codec, &mut take, out)?;
@@ -247,15 +242,8 @@ impl RowPage {
                 Codec::skip(column, count, take)?;
                 continue;
             }
-            let start = out.len();
-            out.resize(start + column.width(), 0);
-            if is_wanted {
-                let value = out.get_mut(start..).ok_or(Malformed)?;
-                let rank = lists.count(0..entry, null_bit);
-                codec.decode_one(column, count, rank, take, value)?;
-            } else {
-                Codec::skip(column, count, take)?;
-            }
+            let rank = is_wanted.then(|| lists.count(0..entry, null_bit));
+            put_column(column, count, rank, codec, take, out)?;
         }
         let is_wanted =
             |number| projection.is_none_or(|projection| projection.has_variable(number));
@@ -286,5 +274,43 @@ impl RowPage {
             out.extend_from_slice(texts.get(*rank));
         }
         Ok(())
+    }
+}
+
+/// Appends the value of one row of a column of `count` rows; zeros if no row is wanted.
+fn put_column(
+    column: Column,
+    count: usize,
+    row: Option<usize>,
+    codec: &mut Codec,
+    take: &mut Take<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Malformed> {
+    let start = out.len();
+    out.resize(start + column.width(), 0);
+    let Some(row) = row else {
+        return Codec::skip(column, count, take);
+    };
+    let value = out.get_mut(start..).ok_or(Malformed)?;
+    codec.decode_one(column, count, row, take, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{
+        FLAG_KEYS_OF_ONE_LENGTH, FLAG_SETTLED_PUTS, FLAG_VALUE_COLUMNS, FLAG_VALUE_TAIL,
+    };
+    use super::RowPage;
+    use teak_base::bytes::Put;
+
+    #[test]
+    fn a_damaged_number_of_entries_allocates_nothing() {
+        let flags =
+            FLAG_SETTLED_PUTS | FLAG_KEYS_OF_ONE_LENGTH | FLAG_VALUE_COLUMNS | FLAG_VALUE_TAIL;
+        let mut raw = vec![flags];
+        for number in [u32::MAX, 0, 0, 0, 0, 0, 10, 9] {
+            raw.put_u32(number);
+        }
+        RowPage::open(raw).unwrap_err();
     }
 }

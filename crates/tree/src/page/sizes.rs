@@ -3,8 +3,8 @@
 use super::PAGE_HEADER_BYTES;
 use super::column_list::{take_list, width_of};
 use super::columns::PageColumns;
-use super::decode::Header;
 use super::encoded_columns::take_columns;
+use super::streams::Streams;
 use super::tail::{is_absent, is_variable_absent};
 use super::value_tail::ValueTail;
 use teak_base::bytes::{Malformed, Take};
@@ -48,11 +48,8 @@ pub struct PartSize {
 
 /// Calls `add` for each part of an encoded page.
 pub(crate) fn part_sizes(raw: &[u8], add: &mut dyn FnMut(PartSize)) -> Result<(), Malformed> {
-    let mut take = Take::new(raw);
-    let header = Header::decode(&mut take)?;
-    let heads = take.take(header.head_bytes)?;
-    let mut keys = Take::new(take.take(header.key_stream_bytes)?);
-    header.check(take.rest().len())?;
+    let streams = Streams::of(raw)?;
+    let (header, mut keys) = (&streams.header, Take::new(streams.keys));
     let entries = header.entries;
     let mut whole = |part, is_planes, raw_bytes: usize, encoded_bytes: usize| {
         add(PartSize {
@@ -64,26 +61,24 @@ pub(crate) fn part_sizes(raw: &[u8], add: &mut dyn FnMut(PartSize)) -> Result<()
             encoded_bytes: encoded_bytes as u64,
         });
     };
-    let head_bytes = PAGE_HEADER_BYTES + heads.len();
+    let head_bytes = PAGE_HEADER_BYTES + header.head_bytes;
     whole(PagePart::Heads, false, head_bytes, head_bytes);
     if !header.key_columns {
         let (raw_bytes, stored) = (header.key_bytes, keys.rest().len());
         whole(PagePart::Keys, header.key_planes, raw_bytes, stored);
     }
     if !header.value_columns {
-        let (raw_bytes, stored) = (header.value_bytes, take.rest().len());
+        let (raw_bytes, stored) = (header.value_bytes, streams.values.rest().len());
         whole(PagePart::Values, header.value_front > 0, raw_bytes, stored);
     } else if !header.value_tail {
-        let front_bytes = header.value_front.checked_mul(entries).ok_or(Malformed)?;
-        let rest = header.value_bytes.checked_sub(front_bytes);
-        let rest = rest.ok_or(Malformed)?;
+        let rest = streams.rest_bytes()?;
         whole(PagePart::Values, false, rest, rest);
     }
     if header.key_columns {
         list_sizes(&mut keys, entries, PagePart::KeyColumn, add)?;
     }
     if header.value_columns {
-        let mut fronts = take;
+        let (mut take, mut fronts) = (streams.values, streams.values);
         list_sizes(&mut take, entries, PagePart::FrontColumn, add)?;
         if header.value_tail {
             let width = header.value_front;
@@ -166,13 +161,10 @@ fn tail_sizes(
 
 /// The columns that a page describes: none of keys or values that it does not store by column.
 pub(crate) fn page_columns(raw: &[u8]) -> Result<PageColumns, Malformed> {
-    let mut take = Take::new(raw);
-    let header = Header::decode(&mut take)?;
-    take.take(header.head_bytes)?;
-    let mut keys = Take::new(take.take(header.key_stream_bytes)?);
-    header.check(take.rest().len())?;
+    let streams = Streams::of(raw)?;
+    let (header, mut take) = (&streams.header, streams.values);
     let key = match header.key_columns {
-        true => take_list(&mut keys)?,
+        true => take_list(&mut Take::new(streams.keys))?,
         false => Vec::new(),
     };
     let mut tail = ValueTail::default();

@@ -32,7 +32,8 @@ impl PageNeeds<'_> {
     }
 }
 
-type Visitor<'a> = &'a mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit;
+/// What is called with the versions that a look-up finds, newest first.
+pub(crate) type Visitor<'a> = &'a mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit;
 
 /// A page for a look-up.
 enum LookedUp {

@@ -37,14 +37,20 @@ std::unique_ptr<RowCodec> RowCodec::create(const TABLE *table, std::shared_ptr<c
   return nullptr;
 }
 
+bool RowCodec::needs_all(const my_bitmap_map *read, size_t words) const {
+  const std::vector<uint64_t> &stored = plan_->stored_bits;
+  const size_t end = std::min(words, stored.size());
+  for (size_t i = 0; i < end; i++)
+    if ((stored[i] & ~read[i]) != 0) return false;
+  return true;
+}
+
 std::vector<uint64_t> RowCodec::columns_for(const std::vector<my_bitmap_map> &read) const {
   constexpr size_t BITS = 64;
   static_assert(sizeof(my_bitmap_map) == sizeof(uint64_t), "a word of a bitmap has 64 columns");
+  if (needs_all(read.data(), read.size())) return {};
   const std::vector<uint64_t> &stored = plan_->stored_bits;
   const size_t words = std::min(read.size(), stored.size());
-  bool needs_all = true;
-  for (size_t i = 0; i < words && needs_all; i++) needs_all = (stored[i] & ~read[i]) == 0;
-  if (needs_all) return {};
   std::vector<uint64_t> needed(plan_->always_read);
   for (size_t i = 0; i < words; i++)
     for (uint64_t bits = stored[i] & read[i]; bits != 0; bits &= bits - 1) {

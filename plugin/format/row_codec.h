@@ -58,6 +58,8 @@ class RowCodec {
   bool decode(const uint8_t *value, size_t length, const uint8_t *key, size_t key_length, uchar *record,
               const MY_BITMAP *read_set, BlobArena *blobs) const;
 
+  /* Whether a reader of this set, of so many words, needs all columns. */
+  bool needs_all(const my_bitmap_map *read, size_t words) const;
   /* The columns that a reader of this set needs, as teak_cursor_set_columns() numbers them. Empty if it needs all. */
   std::vector<uint64_t> columns_for(const std::vector<my_bitmap_map> &read) const;
   /* The number of a column, counted as the bits of teak_cursor_set_columns(); 0: values do not have the column. */

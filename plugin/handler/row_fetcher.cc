@@ -103,10 +103,11 @@ void RowFetcher::choose_columns(Cursor *cursor) {
 /* Lets a cursor return the columns of the read set and those chosen before. `chosen` is then empty if it returns all. */
 void RowFetcher::add_read_set(Cursor *cursor, std::vector<my_bitmap_map> *chosen) {
   const MY_BITMAP *read_set = open_.table()->read_set;
+  const RowCodec &rows = open_.share()->rows();
   const bool has_chosen = !chosen->empty();
+  if (!has_chosen && rows.needs_all(read_set->bitmap, no_words_in_map(read_set))) return;
   chosen->resize(no_words_in_map(read_set));
   for (size_t i = 0; i < chosen->size(); i++) (*chosen)[i] |= read_set->bitmap[i];
-  const RowCodec &rows = open_.share()->rows();
   std::vector<uint64_t> columns = rows.columns_for(*chosen);
   if (!columns.empty()) return cursor->set_columns(rows.beginning(), std::move(columns));
   chosen->clear();

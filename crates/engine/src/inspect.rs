@@ -2,11 +2,12 @@
 
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
-use crate::table_handle::{IndexState, TableHandle};
+use crate::table_handle::TableHandle;
 use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::{Codec, StorageError};
 use teak_transactions::{ReadView, TransactionId, ViewKind};
+use teak_tree::TreeSizes;
 
 /// Sizes of one index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,44 +50,38 @@ impl TableHandle {
     /// # Errors
     /// `NoSuchIndex`; `NoSuchTable` when the table was dropped.
     pub fn index_statistics(&self, index: IndexNumber) -> EngineResult<IndexStatistics> {
-        let index = match self.index_state(index)? {
-            IndexState::Open(index) => index,
-            IndexState::Closed(sizes, codec) => {
-                return Ok(IndexStatistics {
-                    entries: sizes.entries,
-                    disk_bytes: sizes.file_bytes,
-                    raw_bytes: sizes.raw_bytes,
-                    memtable_bytes: 0,
-                    height: sizes.height,
-                    runs: sizes.runs,
-                    tombstones: sizes.tombstones,
-                    codec,
-                    cached_bytes: 0,
-                    cached_entry_bytes: 0,
-                    cache_bytes_limit: self.core.files.cache.capacity_bytes(),
-                    page_bytes: 0,
-                });
-            }
-        };
-        let tree = index.tree.statistics();
-        let options = index.tree.options();
-        // Separate values are not in pages.
-        let page_bytes_max = u64::from(options.page_bytes);
-        let page_bytes = tree.raw_bytes.checked_div(tree.pages);
-        Ok(IndexStatistics {
+        let of_tree = |tree: TreeSizes| IndexStatistics {
             entries: tree.rows,
-            disk_bytes: index.tree.file_bytes(),
+            disk_bytes: tree.file_bytes,
             raw_bytes: tree.raw_bytes,
-            memtable_bytes: tree.memtable_bytes + tree.frozen_bytes,
+            memtable_bytes: tree.memtable_bytes,
             height: tree.height,
             runs: tree.runs,
-            tombstones: tree.deletes + tree.range_tombstones,
-            codec: options.codec,
-            cached_bytes: index.tree.cached_bytes(),
-            cached_entry_bytes: index.tree.cached_entry_bytes(),
-            cache_bytes_limit: index.tree.cache_bytes_limit(),
-            page_bytes: page_bytes.map_or(page_bytes_max, |bytes| bytes.min(page_bytes_max)),
-        })
+            tombstones: tree.deletes,
+            codec: tree.codec,
+            cached_bytes: tree.cached_bytes,
+            cached_entry_bytes: tree.cached_entry_bytes,
+            cache_bytes_limit: tree.cache_bytes_limit,
+            page_bytes: tree.page_bytes,
+        };
+        self.index_state(
+            index,
+            |index| of_tree(index.tree.sizes()),
+            |sizes, codec| IndexStatistics {
+                entries: sizes.entries,
+                disk_bytes: sizes.file_bytes,
+                raw_bytes: sizes.raw_bytes,
+                memtable_bytes: 0,
+                height: sizes.height,
+                runs: sizes.runs,
+                tombstones: sizes.tombstones,
+                codec,
+                cached_bytes: 0,
+                cached_entry_bytes: 0,
+                cache_bytes_limit: self.core.files.cache.capacity_bytes(),
+                page_bytes: 0,
+            },
+        )
     }
 
     /// Free space within an index's file that later writes will reuse, in bytes.
@@ -95,10 +90,11 @@ impl TableHandle {
     /// # Errors
     /// `NoSuchIndex`; `NoSuchTable` when the table was dropped.
     pub fn free_bytes(&self, index: IndexNumber) -> EngineResult<u64> {
-        Ok(match self.index_state(index)? {
-            IndexState::Open(index) => index.tree.file_statistics().unused_bytes(),
-            IndexState::Closed(sizes, _) => sizes.unused_bytes,
-        })
+        self.index_state(
+            index,
+            |index| index.tree.file_statistics().unused_bytes(),
+            |sizes, _| sizes.unused_bytes,
+        )
     }
 
     /// Estimates the number of entries with `lower <= key < upper`; mostly exact if it is small.

@@ -25,13 +25,6 @@ pub struct TableHandle {
     salvages: bool,
 }
 
-/// An index of a table whose files may be closed.
-pub(crate) enum IndexState {
-    Open(Arc<Index>),
-    /// The sizes in the catalogue, and the codec of bottom runs.
-    Closed(IndexSizes, Codec),
-}
-
 impl Drop for TableHandle {
     fn drop(&mut self) {
         if self.salvages
@@ -78,18 +71,22 @@ impl TableHandle {
         index_at(&self.indexes()?, number).map(Arc::clone)
     }
 
-    /// One index, or what the catalogue contains about it while the table's files
-    /// are closed. Neither opens them nor keeps them open.
+    /// What `open` returns for an index; while the table's files are closed, what `closed` returns for its sizes in the
+    /// catalogue and the codec of its bottom runs. The files are neither opened nor kept open.
     ///
     /// # Errors
     /// `NoSuchIndex`; `NoSuchTable` when the table was dropped.
-    pub(crate) fn index_state(&self, number: IndexNumber) -> EngineResult<IndexState> {
-        let open = || {
+    pub(crate) fn index_state<T>(
+        &self,
+        number: IndexNumber,
+        open: impl Fn(&Index) -> T,
+        closed: impl FnOnce(IndexSizes, Codec) -> T,
+    ) -> EngineResult<T> {
+        let of_open = || {
             let indexes = self.table.open_indexes()?;
-            let index = index_at(&indexes, number).map(Arc::clone);
-            Some(index.map(IndexState::Open))
+            Some(index_at(&indexes, number).map(|index| open(index)))
         };
-        if let Some(index) = open() {
+        if let Some(index) = of_open() {
             return index;
         }
         let dropped = || EngineError::NoSuchTable {
@@ -99,13 +96,13 @@ impl TableHandle {
         let slot = slot_of(tables, self.table.id).ok_or_else(dropped)?;
         // Waits for a thread that is closing the files, because it updates the entry.
         let _slot = slot.lock();
-        if let Some(index) = open() {
+        if let Some(index) = of_open() {
             return index;
         }
         let entry = entry_of(tables, self.table.id).ok_or_else(dropped)?;
         let entry = number.of(&entry.indexes);
         let entry = entry.ok_or(EngineError::NoSuchIndex { index: number })?;
-        Ok(IndexState::Closed(entry.sizes, entry.codec))
+        Ok(closed(entry.sizes, entry.codec))
     }
 
     /// Opens the table's files if they are closed, so that damage is reported now.

@@ -82,6 +82,8 @@ impl quick_cache::Weighter<Key, Cached> for Weigher {
 #[derive(Debug)]
 pub struct PageCache {
     blocks: Cache<Key, Cached, Weigher>,
+    /// That of `blocks`, which would lock each of its parts to add it up.
+    capacity_bytes: AtomicU64,
     /// Lookups that did not find the block. They are counted here because `quick_cache` counts a
     /// lookup twice if it loads the block.
     misses: AtomicU64,
@@ -111,6 +113,7 @@ impl PageCache {
         let blocks_in_memory = Arc::default();
         Self {
             value_bytes_max: AtomicU64::new(blocks.shard_capacity() / VALUE_FRACTION),
+            capacity_bytes: AtomicU64::new(blocks.capacity()),
             blocks,
             misses: AtomicU64::new(0),
             recent_misses: RecentMisses::new(items),
@@ -159,6 +162,8 @@ impl PageCache {
     /// Changes the capacity, evicting as needed.
     pub fn set_capacity(&self, capacity_bytes: u64) {
         self.blocks.set_capacity(capacity_bytes);
+        self.capacity_bytes
+            .store(self.blocks.capacity(), Ordering::Relaxed);
         let value_bytes_max = self.blocks.shard_capacity() / VALUE_FRACTION;
         self.value_bytes_max
             .store(value_bytes_max, Ordering::Relaxed);
@@ -167,7 +172,7 @@ impl PageCache {
     /// Limit of the bytes held.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
-        self.blocks.capacity()
+        self.capacity_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes held now.
@@ -185,7 +190,7 @@ impl PageCache {
             hits: self.blocks.hits().saturating_sub(uses_by_priority),
             misses: self.misses.load(Ordering::Relaxed),
             bytes: self.blocks.weight(),
-            capacity_bytes: self.blocks.capacity(),
+            capacity_bytes: self.capacity_bytes(),
             blocks: self.blocks.len() as u64,
             filter_checks: filters.checks,
             filter_negatives: filters.negatives,

@@ -47,10 +47,7 @@ impl Tree {
     /// Estimates the number of rows in the tree.
     #[must_use]
     pub fn estimate_entries(&self) -> u64 {
-        let version = self.load_version();
-        let memtables: i64 = version.memtables().map(|s| s.memtable.rows()).sum();
-        let rows = memtables.saturating_add(version.root.summary.rows);
-        u64::try_from(rows).unwrap_or(0)
+        self.load_version().rows()
     }
 
     /// As [`Tree::estimate_range`], for the keys that start with the prefix, which must be as for

@@ -90,7 +90,7 @@ pub use run::{
 };
 pub use salvage::{FoundVersion, SalvageCursor, SalvagedEntry};
 pub use space::{SpaceAction, SpaceGoal};
-pub use statistics::TreeStatistics;
+pub use statistics::{TreeSizes, TreeStatistics};
 pub use teak_base::visibility::{Horizon, Visibility, WriteRangeStatus, WriteStatus};
 /// Bytes of the file of an empty tree.
 pub use teak_block_file::BLOCKS_START as EMPTY_FILE_BYTES;

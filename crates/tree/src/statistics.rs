@@ -5,7 +5,7 @@ use crate::node::LeafPath;
 use crate::tree::Tree;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use teak_base::StorageResult;
+use teak_base::{Codec, StorageResult};
 
 /// Shape, sizes and counts of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +64,62 @@ pub struct TreeStatistics {
     pub checkpoints: u64,
 }
 
+/// Sizes of a tree that are cheap to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TreeSizes {
+    /// Levels of nodes.
+    pub height: u64,
+    /// References to runs.
+    pub runs: u64,
+    /// Deletes and range tombstones in runs.
+    pub deletes: u64,
+    /// Estimated rows, including memtables.
+    pub rows: u64,
+    /// Raw bytes of runs, with separate values.
+    pub raw_bytes: u64,
+    /// Raw bytes of a page on average, at most those that the options set.
+    pub page_bytes: u64,
+    /// Bytes of memtables that are not flushed.
+    pub memtable_bytes: u64,
+    /// Length of the file.
+    pub file_bytes: u64,
+    /// The codec of bottom runs.
+    pub codec: Codec,
+    /// See [`Tree::cached_bytes`].
+    pub cached_bytes: u64,
+    /// See [`Tree::cached_entry_bytes`].
+    pub cached_entry_bytes: u64,
+    /// See [`Tree::cache_bytes_limit`].
+    pub cache_bytes_limit: u64,
+}
+
 impl Tree {
+    /// Sizes. Cheap enough for each statement: reads one version of the tree.
+    #[must_use]
+    pub fn sizes(&self) -> TreeSizes {
+        let version = self.load_version();
+        let summary = &version.root.summary;
+        let options = self.options.load();
+        // Separate values are not in pages.
+        let page_bytes_max = u64::from(options.page_bytes);
+        let page_bytes = summary.raw_bytes.checked_div(summary.pages);
+        TreeSizes {
+            height: u64::from(version.root.height),
+            runs: summary.runs,
+            deletes: summary.deletes + summary.range_tombstones,
+            rows: version.rows(),
+            raw_bytes: summary.raw_bytes,
+            page_bytes: page_bytes.map_or(page_bytes_max, |bytes| bytes.min(page_bytes_max)),
+            memtable_bytes: version.active.memtable.bytes() + version.frozen_bytes(),
+            file_bytes: self.file_bytes(),
+            codec: options.codec,
+            cached_bytes: self.cached_bytes(),
+            cached_entry_bytes: self.cached_entry_bytes(),
+            cache_bytes_limit: self.cache_bytes_limit(),
+        }
+    }
+
     /// The counters of the file, which remain readable when the tree is closed.
     #[must_use]
     pub fn file_counters(&self) -> &Arc<teak_block_file::BlockFileCounters> {
@@ -134,15 +189,15 @@ impl Tree {
             entries: summary.entries,
             deletes: summary.deletes,
             range_tombstones: summary.range_tombstones,
-            rows: self.estimate_entries(),
+            rows: version.rows(),
             raw_bytes: summary.raw_bytes,
             stored_bytes: summary.stored_bytes,
             pages: summary.pages,
             separate_values: summary.separate_values,
             separate_bytes: summary.separate_bytes,
             upper_bytes: summary.upper_bytes,
-            memtable_bytes: self.memtable_bytes(),
-            frozen_bytes: self.frozen_bytes(),
+            memtable_bytes: version.active.memtable.bytes(),
+            frozen_bytes: version.frozen_bytes(),
             memtable_flushes: count(&counters.memtable_flushes),
             child_flushes: count(&counters.child_flushes),
             leaf_merges: count(&counters.leaf_merges),

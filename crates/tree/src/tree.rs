@@ -36,7 +36,7 @@ use teak_disk::Disk;
 pub struct Tree {
     pub(crate) file: BlockFile,
     pub(crate) cache: Arc<PageCache>,
-    options: ArcSwap<TreeOptions>,
+    pub(crate) options: ArcSwap<TreeOptions>,
     /// The active memtable. The current version refers to the same one.
     pub(crate) active: RwLock<Arc<MemtableSlot>>,
     pub(crate) version: ArcSwap<TreeVersion>,

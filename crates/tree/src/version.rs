@@ -102,4 +102,16 @@ impl TreeVersion {
     pub(crate) fn memtables(&self) -> impl DoubleEndedIterator<Item = &Arc<MemtableSlot>> {
         std::iter::once(&self.active).chain(&self.frozen)
     }
+
+    /// The estimated number of rows.
+    pub(crate) fn rows(&self) -> u64 {
+        let memtables: i64 = self.memtables().map(|slot| slot.memtable.rows()).sum();
+        let rows = memtables.saturating_add(self.root.summary.rows);
+        u64::try_from(rows).unwrap_or(0)
+    }
+
+    /// Bytes of the frozen memtables.
+    pub(crate) fn frozen_bytes(&self) -> u64 {
+        self.frozen.iter().map(|slot| slot.memtable.bytes()).sum()
+    }
 }

@@ -159,9 +159,7 @@ impl Tree {
     /// Bytes of frozen memtables that have not been flushed.
     #[must_use]
     pub fn frozen_bytes(&self) -> u64 {
-        let version = self.version.load();
-        let bytes = version.frozen.iter().map(|slot| slot.memtable.bytes());
-        bytes.sum()
+        self.load_version().frozen_bytes()
     }
 
     /// Bytes of these memtables in [`MemtableMemory`](crate::MemtableMemory). More than

@@ -125,6 +125,9 @@ impl IndexTable {
     /// The block in which a key would be.
     #[inline]
     pub(crate) fn block_of(&self, key: &[u8]) -> usize {
+        if self.len() == 1 {
+            return 0;
+        }
         let at = |block| bound(&self.blocks, &self.bounds, block);
         let block = self.search.lower_bound(key, at);
         // The bound itself belongs to the block after it.

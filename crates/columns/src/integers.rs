@@ -10,7 +10,7 @@
 //! - dictionary: the distinct numbers of steps, ascending, and for each value the position of its steps.
 //!
 //! The integers of an encoding are stored as byte planes, the lowest first, as many as the largest needs.
-//! Each plane may be compressed.
+//! Each plane may be packed.
 
 use crate::cost;
 use crate::dictionary::{Dictionary, ENTRIES_MAX};
@@ -92,7 +92,7 @@ fn is_better(bits: f64, than: f64) -> bool {
 }
 
 impl Buffers {
-    /// Appends the encoded integers, at least two. `packs`: planes are compressed. Returns the estimated bits for each, after
+    /// Appends the encoded integers, at least two. `packs`: planes are packed. Returns the estimated bits for each, after
     /// compression.
     pub(crate) fn encode(&mut self, values: &[u64], packs: bool, out: &mut Vec<u8>) -> f64 {
         let base = values.iter().copied().min().unwrap_or(0);
@@ -199,19 +199,20 @@ impl Buffers {
         values.clear();
         take_planes(head.stored(count)?, take, values)?;
         match head.transform {
-            Transform::Direct => {}
-            Transform::Delta { first, min } => sum(first, min, values),
+            Transform::Direct => head.scale(values),
+            Transform::Delta { first, min } => head.sum_and_scale(first, min, values),
             Transform::DeltaOfDelta {
                 first,
                 first_delta,
                 min,
             } => {
                 sum(first_delta.cast_unsigned(), min, values);
-                sum(first, 0, values);
+                head.sum_and_scale(first, 0, values);
             }
             Transform::Dictionary { entries } => {
                 // Numbers have one byte, and the table has an entry for each.
                 self.steps.resize(ENTRIES_MAX, 0);
+                head.scale(&mut self.steps);
                 let mut max = 0;
                 for value in values.iter_mut() {
                     let number = usize::from(value.to_le_bytes()[0]);
@@ -223,21 +224,15 @@ impl Buffers {
                 }
             }
         }
-        if (head.base, head.divisor) != (0, 1) {
-            for value in values.iter_mut() {
-                *value = value.wrapping_mul(head.divisor).wrapping_add(head.base);
-            }
-        }
         Ok(())
     }
 
-    /// Decodes integer `number` of `count`. Uses the buffers `planes` and `values`.
+    /// Decodes integer `number` of `count`. Uses the buffer `values`.
     pub(crate) fn decode_one(
         &mut self,
         count: usize,
         number: usize,
         take: &mut Take<'_>,
-        planes: &mut Vec<u8>,
         values: &mut Vec<u64>,
     ) -> Result<u64, Malformed> {
         let head = Head::take(take, &mut self.steps)?;
@@ -249,11 +244,9 @@ impl Buffers {
                 return values.get(number).copied().ok_or(Malformed);
             }
         };
-        let plane_count = take_plane_count(take)?;
-        packed::take_planes(plane_count, count, take, planes)?;
         let mut value = 0;
-        for (position, plane) in planes.chunks_exact(count).enumerate() {
-            value |= u64::from(*plane.get(number).ok_or(Malformed)?) << (position * 8);
+        for plane in 0..take_plane_count(take)? {
+            value |= u64::from(packed::take_one(count, number, take)?) << (plane * 8);
         }
         if let Some(entries) = entries {
             let place = usize::try_from(value).map_err(|_| Malformed)?;
@@ -315,6 +308,24 @@ impl Head {
         })
     }
 
+    /// Replaces steps by values.
+    fn scale(&self, values: &mut [u64]) {
+        if (self.base, self.divisor) != (0, 1) {
+            for value in values.iter_mut() {
+                *value = value.wrapping_mul(self.divisor).wrapping_add(self.base);
+            }
+        }
+    }
+
+    /// Replaces differences of steps less `min` by values.
+    fn sum_and_scale(&self, first: u64, min: i64, values: &mut Vec<u64>) {
+        if self.divisor == 1 {
+            return sum(first.wrapping_add(self.base), min, values);
+        }
+        sum(first, min, values);
+        self.scale(values);
+    }
+
     /// The number of integers in the planes of `count` values.
     fn stored(&self, count: usize) -> Result<usize, Malformed> {
         let first = match self.transform {
@@ -357,7 +368,7 @@ fn sum(first: u64, min: i64, values: &mut Vec<u64>) {
     values.push(sum);
 }
 
-/// Appends planes, with `packs` each compressed apart if that makes it shorter.
+/// Appends planes, with `packs` each packed apart.
 fn put_planes(values: &[u64], count: usize, packs: bool, out: &mut Vec<u8>) {
     out.put_u8(u8::try_from(count).unwrap_or(8));
     let mut plane = Vec::with_capacity(values.len());
@@ -383,10 +394,9 @@ fn take_planes(count: usize, take: &mut Take<'_>, values: &mut Vec<u64>) -> Resu
     let mut bytes = Vec::with_capacity(planes.checked_mul(count).ok_or(Malformed)?);
     packed::take_planes(planes, count, take, &mut bytes)?;
     values.clear();
-    values.resize(count, 0);
-    if planes > 0 && count > 0 {
-        planes::join_integers(&bytes, values);
-    }
+    // Sums have one value more than differences.
+    values.reserve(count + 2);
+    planes::append_integers(&bytes, count, values);
     Ok(())
 }
 

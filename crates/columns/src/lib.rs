@@ -1,9 +1,9 @@
 //! Encodings of columns: vectors of values of one type and width in, bytes out. Knows neither pages nor
 //! SQL.
 //!
-//! The encoded bytes are meant to be compressed, so the encodings do not pack bits: they make
-//! the bytes of a column predictable, and store them as byte planes (the first bytes of all values, then
-//! the second bytes, and so on).
+//! The encodings make the bytes of a column predictable, and store them as byte planes (the first bytes of all values, then
+//! the second bytes, and so on). If the codec of the table compresses pages fast, planes are left to it. Otherwise each is
+//! stored in the bits that it needs, or compressed, whatever is shorter (`packed`).
 //!
 //! 1. A value becomes an unsigned integer with the same order ([`Kind`]). A decimal number, or a float whose
 //!    decimal form is short, becomes its digits (`decimal`, `floats`).
@@ -17,6 +17,7 @@
 //!
 //! Byte format: `docs/design/format.md`, "Columns".
 
+mod bits;
 mod cost;
 mod decimal;
 mod dictionary;
@@ -52,7 +53,7 @@ mod scheme {
     pub(super) const FLOAT_DIGITS: u8 = 2;
     /// Digits of decimals.
     pub(super) const DECIMAL_DIGITS: u8 = 3;
-    /// The bytes of the values, as planes that may be compressed.
+    /// The bytes of the values, as planes that may be packed.
     pub(super) const PACKED_PLANES: u8 = 4;
 }
 
@@ -67,7 +68,7 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// Sets whether the planes of integers are compressed with zstd, each apart. By default they are not.
+    /// Sets whether planes are made shorter, each apart: stored in bits, or compressed with zstd. By default they are not.
     pub fn set_packing(&mut self, packs: bool) {
         self.packs = packs;
     }

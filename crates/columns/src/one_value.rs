@@ -3,7 +3,7 @@
 //! A reader of one row need not put the integers of the other rows together from their planes, nor make values of
 //! them. Only sums of differences need the values before.
 
-use crate::packed::take_planes;
+use crate::packed::take_one;
 use crate::{Codec, Column, scheme};
 use teak_base::bytes::{Malformed, Take};
 
@@ -30,8 +30,10 @@ impl Codec {
                 return copy_row(planes, count, number, out);
             }
             scheme::PACKED_PLANES => {
-                take_planes(width, count, take, &mut self.planes)?;
-                return copy_row(&self.planes, count, number, out);
+                for byte in out {
+                    *byte = take_one(count, number, take)?;
+                }
+                return Ok(());
             }
             scheme::INTEGERS if column.is_numeric() => self.integer_at(count, number, take)?,
             scheme::DECIMAL_DIGITS => {
@@ -57,9 +59,8 @@ impl Codec {
         number: usize,
         take: &mut Take<'_>,
     ) -> Result<u64, Malformed> {
-        let Self { values, planes, .. } = self;
-        self.integers
-            .decode_one(count, number, take, planes, values)
+        let values = &mut self.values;
+        self.integers.decode_one(count, number, take, values)
     }
 }
 

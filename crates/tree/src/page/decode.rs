@@ -267,7 +267,8 @@ fn join_streams(
             Some(ends) => *values = ends,
             None => return Ok(None),
         }
-        if !stream.is_empty() {
+        // What a reader of some columns does not need is not read.
+        if projection.is_none() && !stream.is_empty() {
             return Err(Malformed);
         }
     } else if header.value_columns {

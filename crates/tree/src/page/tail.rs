@@ -191,28 +191,14 @@ pub(super) fn take_values(
             next: 0,
         });
     }
-    let mut variable = Vec::with_capacity(tail.variable.len());
-    for (number, null_bit) in tail.variable.into_iter().enumerate() {
-        let has = |front: &&[u8]| !is_variable_absent(front, null_bit);
-        let count = rows().filter(has).count();
-        left = left.checked_sub(count).ok_or(Malformed)?;
-        let texts = match projection.is_none_or(|projection| projection.has_variable(number)) {
-            true => {
-                let texts = codec.decode_texts(count, left, take)?;
-                left = left.checked_sub(texts.total_bytes()).ok_or(Malformed)?;
-                Some(texts)
-            }
-            false => {
-                codec.skip_texts(count, left, take)?;
-                None
-            }
-        };
-        variable.push(VariableValues {
-            null_bit,
-            texts,
-            next: 0,
-        });
-    }
+    let mut variable = take_variable(
+        take,
+        &fronts,
+        front_bytes,
+        &tail.variable,
+        &mut left,
+        projection,
+    )?;
     let start = out.len();
     // At most this much is left for the bytes that were not decoded.
     out.reserve(value_bytes - left);
@@ -222,6 +208,51 @@ pub(super) fn take_values(
         return Err(Malformed);
     }
     Ok(Some(ends))
+}
+
+/// Decodes the variable columns of values with these fronts. `left`: the bytes that the values have for them, from which
+/// what they use is subtracted.
+fn take_variable(
+    take: &mut Take<'_>,
+    fronts: &[u8],
+    front_bytes: usize,
+    null_bits: &[Option<u32>],
+    left: &mut usize,
+    projection: Option<&Projection>,
+) -> Result<Vec<VariableValues>, Malformed> {
+    let is_wanted = |number| projection.is_none_or(|projection| projection.has_variable(number));
+    // What follows the last column that is needed is not read.
+    let end = (0..null_bits.len()).rfind(|number| is_wanted(*number));
+    let end = end.map_or(0, |last| last + 1);
+    let mut codec = Codec::default();
+    let mut variable = Vec::with_capacity(null_bits.len());
+    for (number, null_bit) in null_bits.iter().copied().enumerate() {
+        let fronts = fronts.chunks_exact(front_bytes);
+        let count = match null_bit {
+            None => fronts.len(),
+            Some(_) => fronts
+                .filter(|front| !is_variable_absent(front, null_bit))
+                .count(),
+        };
+        // A length of each.
+        *left = left.checked_sub(count).ok_or(Malformed)?;
+        let texts = if is_wanted(number) {
+            let texts = codec.decode_texts(count, *left, take)?;
+            *left = left.checked_sub(texts.total_bytes()).ok_or(Malformed)?;
+            Some(texts)
+        } else {
+            if number < end {
+                codec.skip_texts(count, *left, take)?;
+            }
+            None
+        };
+        variable.push(VariableValues {
+            null_bit,
+            texts,
+            next: 0,
+        });
+    }
+    Ok(variable)
 }
 
 /// As [`take_values`], for a projection with an [empty tail](Projection::empty_tail_bytes). All values have one length.
@@ -247,10 +278,6 @@ fn take_fronts(
         || !projection.is_tail(&ValueTail::take(take)?)
     {
         return Ok(None);
-    }
-    let mut codec = Codec::default();
-    for _ in 0..tail_bytes {
-        codec.skip_texts(entries, left, take)?;
     }
     Ok(Some(Ends::OfOneLength(width)))
 }

@@ -14,6 +14,7 @@ use crate::page_counts::count_access;
 use crate::recent_misses::RecentMisses;
 use crate::run::IndexBlock;
 use crate::value::SeparateValue;
+use crate::wanted_columns::WantedColumns;
 use quick_cache::sync::Cache;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,6 +89,8 @@ pub struct PageCache {
     /// lookup twice if it loads the block.
     misses: AtomicU64,
     recent_misses: RecentMisses,
+    /// By the file. Files may share a place: columns are only used for pages of the same form.
+    wanted_columns: [WantedColumns; WANTED_COLUMNS],
     /// Uses that were counted only to give new blocks a high priority.
     uses_by_priority: AtomicU64,
     memtables: Arc<MemtableMemory>,
@@ -99,6 +102,12 @@ pub struct PageCache {
 
 /// Assumed bytes of a block, to size the cache's table. Many runs have pages of 16 KiB.
 const BLOCK_BYTES_TYPICAL: u64 = 16 * 1024;
+
+/// Places for the columns that readers of files want.
+const WANTED_COLUMNS: usize = 64;
+
+/// The cache is full if less than this fraction is free: its parts do not become full together.
+const FULL_FRACTION: u64 = 8;
 
 /// A separate value is cached if it is at most this fraction of a part of the cache. The cache is
 /// divided into parts by a hash of the key, and an entry evicts others of its part.
@@ -117,6 +126,7 @@ impl PageCache {
             blocks,
             misses: AtomicU64::new(0),
             recent_misses: RecentMisses::new(items),
+            wanted_columns: std::array::from_fn(|_| WantedColumns::default()),
             uses_by_priority: AtomicU64::new(0),
             memtables: Arc::default(),
             lock_times: LockTimes::default(),
@@ -211,16 +221,32 @@ impl PageCache {
         Some(held)
     }
 
-    /// Counts a miss of a block that the caller reads, and does not cache if this returns `true`: the block has not
-    /// been missed lately. Those that are missed twice within about as many misses as the cache has blocks should be
+    /// Counts a miss of a block that the caller reads, and does not cache if this returns `true`: the cache is full, and the
+    /// block has not been missed lately. Those that are missed twice within about as many misses as the cache has blocks should be
     /// cached; the others would be evicted before they are used again.
     pub(crate) fn misses_first(&self, file: FileId, offset: u64) -> bool {
+        if self.has_room() {
+            return false;
+        }
         let is_first = self.recent_misses.is_first(file, offset);
         if is_first {
             count_access();
             self.misses.fetch_add(1, Ordering::Relaxed);
         }
         is_first
+    }
+
+    /// The columns that readers of a file want.
+    pub(crate) fn wanted_columns(&self, file: FileId) -> &WantedColumns {
+        let [first, ..] = &self.wanted_columns;
+        let place = usize::try_from(file.0 % WANTED_COLUMNS as u64).unwrap_or(0);
+        self.wanted_columns.get(place).unwrap_or(first)
+    }
+
+    /// Whether a block can be cached without evicting another.
+    fn has_room(&self) -> bool {
+        let capacity = self.capacity_bytes();
+        self.blocks.weight() < capacity - capacity / FULL_FRACTION
     }
 
     /// Returns a block if it is cached. Neither counts the access nor retains the block for longer.
@@ -291,5 +317,20 @@ impl PageCache {
         if let Some(block) = self.blocks.peek(&(file, from)) {
             self.blocks.insert((file, to), block);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_full_cache_waits_for_the_second_miss() {
+        let cache = PageCache::new(1 << 20);
+        assert!(!cache.misses_first(FileId(1), 4096));
+        cache.set_capacity(0);
+        assert!(cache.misses_first(FileId(1), 4096));
+        assert!(!cache.misses_first(FileId(1), 4096));
+        assert_eq!(cache.statistics().misses, 1);
     }
 }

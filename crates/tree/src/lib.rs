@@ -49,6 +49,7 @@ mod value;
 mod verify;
 mod version;
 mod version_cursor;
+mod wanted_columns;
 mod write;
 
 #[cfg(feature = "fuzzing")]

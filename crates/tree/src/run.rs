@@ -327,7 +327,9 @@ impl Run {
             ReadPattern::Sequential => self.cache.peek(file, offset),
             ReadPattern::Random => {
                 let load = || {
-                    let page = self.read_page(block, number, record, projection, ahead)?;
+                    let wider = self.cache.wanted_columns(file).instead_of(projection);
+                    let wanted = wider.as_deref().or(projection);
+                    let page = self.read_page(block, number, record, wanted, ahead)?;
                     Ok(Cached::Page(page))
                 };
                 let priority = Priority::Normal;
@@ -355,6 +357,9 @@ impl Run {
                 pay_for_io();
                 let page = page?;
                 if replaced.is_some() {
+                    if let Some(union) = &union {
+                        self.cache.wanted_columns(file).decoded_again(union);
+                    }
                     let cached = Cached::Page(Arc::clone(&page));
                     self.cache.insert(file, offset, Priority::Normal, cached);
                 }

@@ -13,6 +13,8 @@
 
 namespace teak {
 
+std::atomic<uint64_t> corruption_errors;
+
 namespace {
 
 void describe(teak_status status, const char *subject, std::string *cause) try {
@@ -66,6 +68,7 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
       explain = true;
       break;
     case TEAK_CORRUPT:
+      corruption_errors.fetch_add(1, std::memory_order_relaxed);
       error = HA_ERR_CRASHED;
       explain = true;
       break;

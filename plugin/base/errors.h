@@ -15,6 +15,8 @@
 
 #include "base/server_version.h"
 
+#include <atomic>
+#include <cstdint>
 #include <string>
 
 #include "base/core.h"
@@ -23,6 +25,9 @@ namespace teak {
 
 /* An error without a separate HA_ERR_ number; handler::get_error_message() returns its text. */
 constexpr int ERROR_OF_ENGINE = HA_ERR_LAST + 20;
+
+/* How often convert() got TEAK_CORRUPT. */
+extern std::atomic<uint64_t> corruption_errors;
 
 /* Returns the HA_ERR_ number of a status, or ERROR_OF_ENGINE; 0 for TEAK_OK. `subject` names the object of the call (a
    table, 'COMMIT'); `cause` receives the full message, or less if memory runs out. Pushes a note with the cause if the

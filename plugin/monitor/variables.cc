@@ -17,6 +17,7 @@
 
 #include "base/engine.h"
 #include "base/errors.h"
+#include "monitor/measurements.h"
 #include "monitor/refusals.h"
 
 namespace teak {
@@ -372,6 +373,19 @@ constexpr Counter counters[] = {
     {"io_throttled_microseconds", &teak_engine_statistics::io_throttled_microseconds},
 };
 
+struct Measurement {
+  const char *name;
+  uint64_t Measurements::*value;
+};
+
+constexpr Measurement measurement_variables[] = {
+    {"oldest_snapshot_seconds", &Measurements::oldest_snapshot_seconds},
+    {"oldest_writer_seconds", &Measurements::oldest_writer_seconds},
+    {"disk_bytes", &Measurements::disk_bytes},
+    {"disk_bytes_free", &Measurements::disk_bytes_free},
+    {"corruption_errors", &Measurements::corruption_errors},
+};
+
 /* A histogram as variables. Each of `below` counts all times below a limit, which is 2^bits microseconds; the last one
    counts all times. */
 struct TimeVariables {
@@ -413,7 +427,7 @@ constexpr TimeVariables time_variables[] = {
 #undef TIME_VARIABLES
 
 constexpr size_t VARIABLES =
-    array_elements(counters) + REFUSALS +
+    array_elements(counters) + array_elements(measurement_variables) + REFUSALS +
     array_elements(time_variables) * (array_elements(TimeVariables().below) + array_elements(TimeVariables().values));
 
 /* The array of variables for the server, and their values. */
@@ -434,6 +448,8 @@ class StatusReport {
     statistics_.struct_size = sizeof(statistics_);
     if (engine != nullptr && teak_engine_get_statistics(engine, &statistics_) != TEAK_OK) statistics_ = {};
     for (const Counter &counter : counters) add(counter.name, &(statistics_.*counter.value));
+    for (const Measurement &measurement : measurement_variables)
+      add(measurement.name, &(measurements_.*measurement.value));
     for (size_t reason = 0; reason < REFUSALS; reason++) {
       refusals_[reason] = refusals[reason].load(std::memory_order_relaxed);
       add(refusal_names[reason], &refusals_[reason]);
@@ -453,6 +469,7 @@ class StatusReport {
   }
 
   teak_engine_statistics statistics_ = {};
+  Measurements measurements_ = measure();
   uint64_t refusals_[REFUSALS] = {};
   uint64_t below_[VARIABLES] = {};  // by the number of the variable
   st_mysql_show_var variables_[VARIABLES + 1] = {};

@@ -42,7 +42,7 @@ PLUGIN_OBJECTS := $(PLUGIN_SOURCES:plugin/%.cc=$(OBJECTS)/%.o)
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-resident bench-load bench-memory bench-rivals bench-tpch bench-costs sysbench group-commit publish suites clients kill-test kill-loads ddl-kill isolation online-ddl flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-resident bench-load bench-memory bench-rivals bench-tpch bench-costs sysbench group-commit publish suites clients kill-test kill-loads ddl-kill isolation online-ddl flip replication spider compare full-disk-test soak monitoring simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## list these commands; VARIABLE=value is a default, BEFORE= another build of the plugin to compare with
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -218,6 +218,9 @@ compare: build ## compare STATEMENTS=100000 random statements with InnoDB (SEED=
 
 soak: build ## mixed load for MINUTES=120 with kills: no bound may be crossed (STALL= maximum ms of a statement, PAUSE= ms between steps of a session, SEED=)
 	@python3 -m tests.soak.run --minutes=$(or $(MINUTES),120) $(if $(STALL),--stall=$(STALL)) $(if $(PAUSE),--pause=$(PAUSE)) $(if $(SEED),--seed=$(SEED))
+
+monitoring: build ## check status variables under load, the dashboard and the alarms
+	@python3 -m tests.monitoring.run
 
 simulate: ## run the crash simulator on SEEDS=1000 seeds (FIRST=)
 	@cargo run --quiet --release -p teak-simulator -- --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))

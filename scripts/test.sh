@@ -3,12 +3,12 @@
 # tests and its amount of work in its own unit (statements, kills, seeds, ...). The last line counts the tests of all
 # stages.
 #   scripts/test.sh [stage...]     default: all stages: setup lint cargo schedules build codecs mtr compare clients suites
-#                                  isolation online_ddl kill ddl_kill flip replication spider full-disk soak simulate c-library
+#                                  isolation online_ddl kill ddl_kill flip replication spider full-disk soak monitoring simulate c-library
 #   STATEMENTS=250000 TRANSACTIONS=3000 KILLS=20 LOAD_KILLS=10 DDL_KILLS=10 ONLINE_ROUNDS=4 ROUNDS=15 REPLICATION_KILLS=5 MINUTES=1 SEEDS=300 SCHEDULES=200    sizes of some stages (the defaults)
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-[ $# -gt 0 ] || set -- setup lint cargo schedules build codecs mtr compare clients suites isolation online_ddl kill ddl_kill flip replication spider full-disk soak simulate c-library
+[ $# -gt 0 ] || set -- setup lint cargo schedules build codecs mtr compare clients suites isolation online_ddl kill ddl_kill flip replication spider full-disk soak monitoring simulate c-library
 RESULTS=$BUILD/test
 SEEDS=${SEEDS:-300} SCHEDULES=${SCHEDULES:-200}
 REPORTED_LINES_MAX=12
@@ -103,7 +103,7 @@ for name; do
             stage online-ddl python3 -m tests.online_ddl.run --rounds="${ONLINE_ROUNDS:-4}"
             ;;
         isolation)
-            stage python-tests python3 -m unittest tests.harness.test_wire tests.harness.test_server tests.harness.test_time_limit tests.isolation.test_checker tests.soak.test_bounds tests.soak.test_sessions bench.load.test_load bench.memory.test_memory bench.rivals.test_rivals
+            stage python-tests python3 -m unittest tests.harness.test_wire tests.harness.test_server tests.harness.test_time_limit tests.isolation.test_checker tests.soak.test_bounds tests.soak.test_sessions tests.monitoring.test_monitoring bench.load.test_load bench.memory.test_memory bench.rivals.test_rivals
             stage isolation python3 -m tests.isolation.run --transactions="${TRANSACTIONS:-3000}"
             ;;
         full-disk) stage full-disk python3 -m tests.full_disk.run ;;
@@ -111,6 +111,7 @@ for name; do
         replication) stage replication python3 -m tests.replication.run --seconds=3 --kills="${REPLICATION_KILLS:-5}" ;;
         spider) stage spider python3 -m tests.spider.run --seconds=2 ;;
         soak) stage soak python3 -m tests.soak.run --minutes="${MINUTES:-1}" --kill-minutes=0.4 --tables=200 ;;
+        monitoring) stage monitoring python3 -m tests.monitoring.run ;;
         c-library) stage c-library python3 -m tests.c_library.run ;;
         simulate) stage simulate make --no-print-directory simulate SEEDS="$SEEDS" ;;
         *) fail "There is no stage $name." ;;

@@ -71,6 +71,10 @@ class Files(unittest.TestCase):
                 self.assertEqual(page, PAGE)
                 self.assertIn(heading, headings)
 
+    def test_every_alarm_has_a_test_for_promtool(self):
+        tested = re.findall(r"^ *alertname: (\w+)$", (ROOT / "tests" / "monitoring" / "alarms.yml").read_text(), re.M)
+        self.assertEqual(tested, [alarm.name for alarm in self.RULES])
+
     def test_the_page_of_alarms_lists_the_rules(self):
         sections = re.split(r"^## ", (ROOT / PAGE).read_text(), flags=re.M)[1:]
         described = {}

@@ -20,6 +20,7 @@ from . import sources
 POINTS = 180
 RATE_SECONDS = 15
 COLUMNS = 2
+LEGEND_WIDTH = 90  # of long legends, in addition to the width of a chart
 # Panels, and their units with a divisor.
 PANELS = {
     "Rows written": ("rows/s", 1), "Statement times": ("ms", 1e-3), "Writer delays": ("s/s", 1), "Log size": ("MiB", 1 << 20), "Memtables": ("MiB", 1 << 20),
@@ -46,12 +47,13 @@ def picture(url, begin, end):
         lines = {}
         for target in panels[title]["targets"][:LINES_MAX]:
             points = series(url, target["expr"], begin, end)
-            lines[target["legendFormat"]] = [(time / 60, value / divisor) for time, value in points]
-        charts.append(line_chart(title, "minutes", unit, lines))
+            lines[target["legendFormat"]] = [(time, value / divisor) for time, value in points]
+        charts.append(line_chart(title, "seconds", unit, lines))
     rows = -(-len(charts) // COLUMNS)
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {COLUMNS * WIDTH} {rows * HEIGHT}">']
+    width, height = COLUMNS * (WIDTH + LEGEND_WIDTH), rows * HEIGHT
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">', f'<rect width="{width}" height="{height}" fill="#ffffff"/>']
     for number, chart in enumerate(charts):
-        place = f'x="{number % COLUMNS * WIDTH}" y="{number // COLUMNS * HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
+        place = f'x="{number % COLUMNS * (WIDTH + LEGEND_WIDTH)}" y="{number // COLUMNS * HEIGHT}" width="{WIDTH}" height="{HEIGHT}" overflow="visible"'
         parts.append(chart.replace("<svg ", f"<svg {place} ", 1))
     return "\n".join([*parts, "</svg>", ""])
 

@@ -198,6 +198,53 @@ impl Codec {
         }
     }
 
+    /// Decodes string `number` of a column of `count` strings with at most `bytes_max` bytes together, over `out`.
+    ///
+    /// # Errors
+    /// [`Malformed`]; also if there is no such string.
+    pub fn decode_text(
+        &mut self,
+        count: usize,
+        bytes_max: usize,
+        number: usize,
+        take: &mut Take<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
+        if number >= count {
+            return Err(Malformed);
+        }
+        out.clear();
+        match take.u8()? {
+            scheme::PLAIN => {
+                let texts = self.take_plain(count, bytes_max, take)?;
+                out.extend_from_slice(texts.get(number));
+            }
+            scheme::DICTIONARY => {
+                let entries = usize::try_from(take.varint()?).map_err(|_| Malformed)?;
+                if entries > ENTRIES_MAX {
+                    return Err(Malformed);
+                }
+                let mut after = *take;
+                for _ in 0..entries {
+                    after.bytes()?;
+                }
+                let mut entry = [0];
+                self.decode_one(numbers_column(), count, number, &mut after, &mut entry)?;
+                let entry = usize::from(entry[0]);
+                if entry >= entries {
+                    return Err(Malformed);
+                }
+                for _ in 0..entry {
+                    take.bytes()?;
+                }
+                out.extend_from_slice(take.bytes()?);
+                *take = after;
+            }
+            _ => return Err(Malformed),
+        }
+        Ok(())
+    }
+
     /// The name of the encoding of a column of strings, whose encoded bytes these are.
     #[must_use]
     pub fn texts_encoding_name(encoded: &[u8]) -> &'static str {
@@ -318,6 +365,11 @@ mod tests {
             assert!(take.is_empty());
             for (number, text) in texts.iter().enumerate() {
                 assert_eq!(decoded.get(number), text);
+                let (mut take, mut found) = (Take::new(&encoded), vec![7]);
+                let mut codec = Codec::default();
+                let one = codec.decode_text(texts.len(), total, number, &mut take, &mut found);
+                assert_eq!((one, &found), (Ok(()), text));
+                assert!(take.is_empty());
             }
             encoded
         });

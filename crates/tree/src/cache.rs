@@ -10,11 +10,10 @@ use crate::block_memory::BlockMemory;
 use crate::lock_times::LockTimes;
 use crate::memory::MemtableMemory;
 use crate::node_memory::NodeMemory;
+use crate::page::RowPage;
 use crate::page_counts::count_access;
-use crate::recent_misses::RecentMisses;
 use crate::run::IndexBlock;
 use crate::value::SeparateValue;
-use crate::wanted_columns::WantedColumns;
 use quick_cache::sync::Cache;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,6 +57,7 @@ const HIGH_PRIORITY_USES: u64 = 2;
 #[derive(Clone, Debug)]
 pub(crate) enum Cached {
     Page(Arc<Page>),
+    Rows(Arc<RowPage>),
     Index(Arc<IndexBlock>),
     Value(Arc<SeparateValue>),
 }
@@ -72,6 +72,7 @@ impl quick_cache::Weighter<Key, Cached> for Weigher {
     fn weight(&self, _key: &Key, value: &Cached) -> u64 {
         let bytes = match value {
             Cached::Page(page) => page.memory_bytes(),
+            Cached::Rows(page) => page.memory_bytes(),
             Cached::Index(block) => block.memory_bytes(),
             Cached::Value(value) => value.memory_bytes(),
         };
@@ -88,9 +89,6 @@ pub struct PageCache {
     /// Lookups that did not find the block. They are counted here because `quick_cache` counts a
     /// lookup twice if it loads the block.
     misses: AtomicU64,
-    recent_misses: RecentMisses,
-    /// By the file. Files may share a place: columns are only used for pages of the same form.
-    wanted_columns: [WantedColumns; WANTED_COLUMNS],
     /// Uses that were counted only to give new blocks a high priority.
     uses_by_priority: AtomicU64,
     memtables: Arc<MemtableMemory>,
@@ -102,12 +100,6 @@ pub struct PageCache {
 
 /// Assumed bytes of a block, to size the cache's table. Many runs have pages of 16 KiB.
 const BLOCK_BYTES_TYPICAL: u64 = 16 * 1024;
-
-/// Places for the columns that readers of files want.
-const WANTED_COLUMNS: usize = 64;
-
-/// The cache is full if less than this fraction is free: its parts do not become full together.
-const FULL_FRACTION: u64 = 8;
 
 /// A separate value is cached if it is at most this fraction of a part of the cache. The cache is
 /// divided into parts by a hash of the key, and an entry evicts others of its part.
@@ -125,8 +117,6 @@ impl PageCache {
             capacity_bytes: AtomicU64::new(blocks.capacity()),
             blocks,
             misses: AtomicU64::new(0),
-            recent_misses: RecentMisses::new(items),
-            wanted_columns: std::array::from_fn(|_| WantedColumns::default()),
             uses_by_priority: AtomicU64::new(0),
             memtables: Arc::default(),
             lock_times: LockTimes::default(),
@@ -221,32 +211,10 @@ impl PageCache {
         Some(held)
     }
 
-    /// Counts a miss of a block that the caller reads, and does not cache if this returns `true`: the cache is full, and the
-    /// block has not been missed lately. Those that are missed twice within about as many misses as the cache has blocks should be
-    /// cached; the others would be evicted before they are used again.
-    pub(crate) fn misses_first(&self, file: FileId, offset: u64) -> bool {
-        if self.has_room() {
-            return false;
-        }
-        let is_first = self.recent_misses.is_first(file, offset);
-        if is_first {
-            count_access();
-            self.misses.fetch_add(1, Ordering::Relaxed);
-        }
-        is_first
-    }
-
-    /// The columns that readers of a file want.
-    pub(crate) fn wanted_columns(&self, file: FileId) -> &WantedColumns {
-        let [first, ..] = &self.wanted_columns;
-        let place = usize::try_from(file.0 % WANTED_COLUMNS as u64).unwrap_or(0);
-        self.wanted_columns.get(place).unwrap_or(first)
-    }
-
-    /// Whether a block can be cached without evicting another.
-    fn has_room(&self) -> bool {
-        let capacity = self.capacity_bytes();
-        self.blocks.weight() < capacity - capacity / FULL_FRACTION
+    /// Counts the miss of a block that the caller reads.
+    pub(crate) fn count_miss(&self) {
+        count_access();
+        self.misses.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns a block if it is cached. Neither counts the access nor retains the block for longer.
@@ -317,20 +285,5 @@ impl PageCache {
         if let Some(block) = self.blocks.peek(&(file, from)) {
             self.blocks.insert((file, to), block);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_full_cache_waits_for_the_second_miss() {
-        let cache = PageCache::new(1 << 20);
-        assert!(!cache.misses_first(FileId(1), 4096));
-        cache.set_capacity(0);
-        assert!(cache.misses_first(FileId(1), 4096));
-        assert!(!cache.misses_first(FileId(1), 4096));
-        assert_eq!(cache.statistics().misses, 1);
     }
 }

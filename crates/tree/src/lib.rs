@@ -35,7 +35,6 @@ mod page_counts;
 mod page_sample;
 mod payload;
 mod range_tombstone;
-mod recent_misses;
 mod run;
 mod salvage;
 mod shared_runs;
@@ -49,7 +48,6 @@ mod value;
 mod verify;
 mod version;
 mod version_cursor;
-mod wanted_columns;
 mod write;
 
 #[cfg(feature = "fuzzing")]

@@ -327,9 +327,7 @@ impl Run {
             ReadPattern::Sequential => self.cache.peek(file, offset),
             ReadPattern::Random => {
                 let load = || {
-                    let wider = self.cache.wanted_columns(file).instead_of(projection);
-                    let wanted = wider.as_deref().or(projection);
-                    let page = self.read_page(block, number, record, wanted, ahead)?;
+                    let page = self.read_page(block, number, record, projection, ahead)?;
                     Ok(Cached::Page(page))
                 };
                 let priority = Priority::Normal;
@@ -342,24 +340,22 @@ impl Run {
             }
             // As for index blocks.
             other => {
-                // A reader of other columns has put the page into the cache.
-                let replaced = match (pattern, &other) {
-                    (ReadPattern::Random, Some(Cached::Page(page))) => Some(page),
-                    _ => None,
+                // A reader of other columns, or of rows one by one, has put the page into the cache.
+                let replaced = other.filter(|_| pattern == ReadPattern::Random);
+                let union = match &replaced {
+                    Some(Cached::Page(page)) => page.columns_with(projection),
+                    _ => projection.cloned(),
                 };
-                let union = replaced.and_then(|page| page.columns_with(projection));
-                let wanted = match replaced {
-                    Some(_) => union.as_ref(),
-                    None => projection,
+                let page = match &replaced {
+                    Some(Cached::Rows(rows)) => {
+                        self.decode_page(block, number, rows.raw().to_vec(), union.as_ref())
+                    }
+                    _ => self.read_page(block, number, record, union.as_ref(), ahead),
                 };
-                let page = self.read_page(block, number, record, wanted, ahead);
                 // No place in the cache is claimed for the page.
                 pay_for_io();
                 let page = page?;
-                if replaced.is_some() {
-                    if let Some(union) = &union {
-                        self.cache.wanted_columns(file).decoded_again(union);
-                    }
+                if let Some(Cached::Page(_) | Cached::Rows(_)) = replaced {
                     let cached = Cached::Page(Arc::clone(&page));
                     self.cache.insert(file, offset, Priority::Normal, cached);
                 }

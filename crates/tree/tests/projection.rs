@@ -173,16 +173,25 @@ fn lookups_decode_only_the_columns_that_they_need() {
 }
 
 #[test]
-fn lookups_cache_a_page_if_there_is_room() {
+fn a_page_is_decoded_wholly_after_many_lookups() {
     let (tree, cache) = tree(|_| 3);
     let lookup = |row: u32| tree.get(&row.to_be_bytes(), &SeesAll).unwrap();
-    assert_eq!(lookup(17), Some(value(3, 17)));
-    // An index block and a page.
-    assert_eq!(cache.statistics().misses, 2);
-    assert_eq!(lookup(18), Some(value(3, 18)));
-    assert_eq!(cache.statistics().misses, 2);
-    // Without room, rows are decoded one by one, and pages that are missed again wholly.
+    let bytes = |row: u32| {
+        assert_eq!(lookup(row), Some(value(3, row)));
+        // An index block and a page, in whichever form.
+        assert_eq!(cache.statistics().misses, 2);
+        cache.statistics().bytes
+    };
+    let encoded = bytes(17);
+    let sizes: Vec<u64> = (0..20).map(bytes).collect();
+    assert_eq!(sizes[0], encoded);
+    assert!(sizes[19] > encoded);
+    assert!(sizes.iter().is_sorted());
+    // A scan reads the page from its encoded form.
     cache.set_capacity(0);
+    cache.set_capacity(8 << 20);
+    assert_eq!(lookup(ROWS - 1), Some(value(3, ROWS - 1)));
+    assert_eq!(scan(&tree, None), whole(|_| 3));
     for row in (0..ROWS).rev().step_by(7) {
         assert_eq!(lookup(row), Some(value(3, row)));
     }

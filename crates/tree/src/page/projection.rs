@@ -107,7 +107,7 @@ impl Projection {
     }
 
     /// Whether what was decoded for this projection suffices for another one.
-    pub(crate) fn covers(&self, other: &Self) -> bool {
+    pub(super) fn covers(&self, other: &Self) -> bool {
         let mut words = self.words(other);
         words.all(|n| other.word(n) & !self.word(n) == 0) && self.is_of_same_form(other)
     }

@@ -45,6 +45,10 @@ pub(super) struct Writes {
 }
 
 impl Writes {
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.each.len() * size_of::<Write>()
+    }
+
     /// `writes`: one for each entry, or for all; empty if all are settled puts without separate values.
     pub(super) fn new(mut writes: Vec<Write>) -> Self {
         let settled = Write {
@@ -126,7 +130,7 @@ impl Ends {
         }
     }
 
-    fn memory_bytes(&self) -> usize {
+    pub(super) fn memory_bytes(&self) -> usize {
         match self {
             Self::OfOneLength(_) => 0,
             Self::At(ends) => ends.len() * 4,
@@ -148,7 +152,7 @@ impl Page {
             + self.keys.memory_bytes()
             + self.values.memory_bytes()
             + self.search.memory_bytes()
-            + self.writes.each.len() * size_of::<Write>()
+            + self.writes.memory_bytes()
             + size_of::<Self>()
     }
 

@@ -1,7 +1,7 @@
 //! Pages of which single rows are decoded, for look-ups that do not need the other rows.
 //!
 //! The keys are decoded, and of the columns the value of one row, as far as the encodings permit. This takes a fraction
-//! of the time of decoding the page.
+//! of the time of decoding the page, and the encoded page a fraction of its memory.
 
 use super::column_list::{take_list, width_of};
 use super::decode::{Heads, join_keys};
@@ -10,24 +10,30 @@ use super::reader::{Ends, Writes};
 use super::streams::Streams;
 use super::tail::is_absent;
 use super::value_tail::ValueTail;
+use crate::block_memory::BlockCharge;
 use crate::key_search::key_order;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::{Operation, WriteId};
 use teak_columns::{Codec, Column};
+
+/// Uses of a page from which it is decoded wholly: this takes as long as some uses.
+const USES_OFTEN: u32 = 8;
 
 /// A page whose keys are decoded, and whose values are decoded one by one.
 #[derive(Debug)]
 pub(crate) struct RowPage {
     raw: Vec<u8>,
-    /// Where the values begin in `raw`.
-    values_start: usize,
     entries: usize,
-    front_bytes: usize,
     value_bytes: usize,
     keys: Vec<u8>,
     ends: Ends,
     writes: Writes,
+    lists: Lists,
+    /// The number of times that [`RowPage::is_used_often`] was called.
+    uses: AtomicU32,
+    charge: Option<BlockCharge>,
 }
 
 /// What a page is for a look-up.
@@ -40,9 +46,14 @@ pub(crate) enum OpenedRows {
 }
 
 /// The columns that values have, and how their bytes are found.
+#[derive(Debug, Default)]
 struct Lists {
     front: Vec<Column>,
     tail: ValueTail,
+    /// Where the columns at the front, the optional columns, and all variable ones begin in the page.
+    front_starts: Vec<usize>,
+    optional_starts: Vec<usize>,
+    variable_start: usize,
     /// The number of columns at the front that are decoded for all rows, because they contain NULL bits.
     leads: usize,
     /// The bytes of these columns of each row, and of all rows.
@@ -51,6 +62,62 @@ struct Lists {
 }
 
 impl Lists {
+    /// Finds the columns of `entries` values, with which the raw page ends. Decodes those with NULL bits.
+    fn find(
+        raw: &[u8],
+        mut take: Take<'_>,
+        entries: usize,
+        front_bytes: usize,
+    ) -> Result<Self, Malformed> {
+        let place = |take: &Take<'_>| raw.len() - take.rest().len();
+        let front = take_list(&mut take)?;
+        if width_of(&front) != front_bytes {
+            return Err(Malformed);
+        }
+        let mut leads_of = take;
+        let mut lists = Self::default();
+        for column in &front {
+            lists.front_starts.push(place(&take));
+            Codec::skip(*column, entries, &mut take)?;
+        }
+        lists.front = front;
+        lists.tail = ValueTail::take(&mut take)?;
+        lists.decode_leads(entries, &mut leads_of)?;
+        for column in &lists.tail.optional {
+            lists.optional_starts.push(place(&take));
+            let count = lists.count(0..entries, Some(column.null_bit));
+            Codec::skip(column.column, count, &mut take)?;
+        }
+        lists.variable_start = place(&take);
+        Ok(lists)
+    }
+
+    fn decode_leads(&mut self, entries: usize, take: &mut Take<'_>) -> Result<(), Malformed> {
+        let bits = self.tail.optional.iter().map(|optional| optional.null_bit);
+        let bits = bits.chain(self.tail.variable.iter().copied().flatten());
+        let bytes_min = bits.max().map_or(1, |bit| bit as usize / 8 + 1);
+        for column in &self.front {
+            if self.lead_bytes >= bytes_min {
+                break;
+            }
+            self.lead_bytes += column.width();
+            self.leads += 1;
+        }
+        let width = self.lead_bytes;
+        self.bytes = vec![0; width.checked_mul(entries).ok_or(Malformed)?];
+        let (mut codec, mut offset) = (Codec::default(), 0);
+        for column in self.front.iter().take(self.leads) {
+            let place_of = |row| row * width + offset;
+            codec.decode(*column, entries, take, &mut self.bytes, place_of)?;
+            offset += column.width();
+        }
+        Ok(())
+    }
+
+    fn is_of(&self, projection: &Projection) -> bool {
+        projection.is_front(&self.front) && projection.is_tail(&self.tail)
+    }
+
     fn lead_of(&self, row: usize) -> &[u8] {
         let start = row * self.lead_bytes;
         let lead = self.bytes.get(start..start + self.lead_bytes);
@@ -100,16 +167,52 @@ impl RowPage {
         if keys.len() != header.key_bytes {
             return Err(Malformed);
         }
+        let (entries, front_bytes) = (header.entries, header.value_front);
         Ok(Some(Self {
             raw: Vec::new(),
-            values_start: raw.len() - streams.values.rest().len(),
-            entries: header.entries,
-            front_bytes: header.value_front,
+            entries,
             value_bytes: header.value_bytes,
             keys,
             ends: heads.keys,
             writes,
+            lists: Lists::find(raw, streams.values, entries, front_bytes)?,
+            uses: AtomicU32::new(0),
+            charge: None,
         }))
+    }
+
+    /// The encoded page.
+    pub(crate) fn raw(&self) -> &[u8] {
+        &self.raw
+    }
+
+    /// Memory that the page takes, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let lists = &self.lists;
+        self.raw.capacity()
+            + self.keys.capacity()
+            + self.ends.memory_bytes()
+            + self.writes.memory_bytes()
+            + lists.bytes.capacity()
+            + lists.front.capacity() * size_of::<Column>()
+            + lists.front_starts.capacity() * size_of::<usize>()
+            + lists.optional_starts.capacity() * size_of::<usize>()
+            + size_of::<Self>()
+    }
+
+    /// Bytes of the keys and values of all entries, as if they had been decoded.
+    pub(crate) fn entry_bytes(&self) -> usize {
+        self.keys.len() + self.value_bytes
+    }
+
+    /// Counts the memory of the page as long as it exists.
+    pub(crate) fn charge(&mut self, charge: BlockCharge) {
+        self.charge = Some(charge);
+    }
+
+    /// Counts a use. Returns whether there were so many that the page should be decoded wholly.
+    pub(crate) fn is_used_often(&self) -> bool {
+        self.uses.fetch_add(1, Ordering::Relaxed) >= USES_OFTEN
     }
 
     pub(crate) fn entries(&self) -> usize {
@@ -164,135 +267,97 @@ impl RowPage {
         if entry >= self.entries {
             return Err(Malformed);
         }
-        let mut take = Take::new(self.raw.get(self.values_start..).ok_or(Malformed)?);
-        let mut codec = Codec::default();
-        let lists = self.take_lists(&mut take, &mut codec)?;
-        let applies = |projection: &Projection| {
-            projection.is_front(&lists.front)
-                && projection.is_tail(&lists.tail)
-                && projection.is_beginning(lists.lead_of(entry))
-        };
+        let lists = &self.lists;
+        let lead = lists.lead_of(entry);
+        let applies =
+            |projection: &Projection| lists.is_of(projection) && projection.is_beginning(lead);
         if projection.is_some_and(|projection| !applies(projection)) {
             return Ok(false);
         }
-        out.extend_from_slice(lists.lead_of(entry));
-        for (number, column) in lists.front.iter().enumerate().skip(lists.leads) {
+        let mut codec = Codec::default();
+        out.extend_from_slice(lead);
+        let front = lists.front.iter().zip(&lists.front_starts);
+        for (number, (column, start)) in front.enumerate().skip(lists.leads) {
             let is_wanted = projection.is_none_or(|projection| projection.has_front(number));
-            let row = is_wanted.then_some(entry);
-            put_column(*column, self.entries, row, &mut codec, &mut take, out)?;
+            let wanted = is_wanted.then_some((*start, self.entries, entry));
+            self.put_column(*column, wanted, &mut codec, out)?;
         }
-        ValueTail::take(&mut take)?;
-        self.put_tail(entry, &lists, projection, &mut codec, &mut take, out)?;
+        let optional = lists.tail.optional.iter().zip(&lists.optional_starts);
+        for (number, (optional, start)) in optional.enumerate() {
+            let null_bit = Some(optional.null_bit);
+            if !lists.has(entry, null_bit) {
+                continue;
+            }
+            let is_wanted = projection.is_none_or(|projection| projection.has_optional(number));
+            let wanted = is_wanted.then(|| {
+                let count = lists.count(0..self.entries, null_bit);
+                (*start, count, lists.count(0..entry, null_bit))
+            });
+            self.put_column(optional.column, wanted, &mut codec, out)?;
+        }
+        self.put_variable(entry, projection, &mut codec, out)?;
         Ok(true)
     }
 
-    /// Reads the lists of columns, and decodes the columns with NULL bits.
-    fn take_lists(&self, take: &mut Take<'_>, codec: &mut Codec) -> Result<Lists, Malformed> {
-        let front = take_list(take)?;
-        if width_of(&front) != self.front_bytes {
-            return Err(Malformed);
-        }
-        let mut ahead = *take;
-        for column in &front {
-            Codec::skip(*column, self.entries, &mut ahead)?;
-        }
-        let tail = ValueTail::take(&mut ahead)?;
-        let bits = tail.optional.iter().map(|optional| optional.null_bit);
-        let bits = bits.chain(tail.variable.iter().copied().flatten());
-        let bytes_min = bits.max().map_or(1, |bit| bit as usize / 8 + 1);
-        let (mut leads, mut lead_bytes) = (0, 0);
-        for column in &front {
-            if lead_bytes >= bytes_min {
-                break;
-            }
-            lead_bytes += column.width();
-            leads += 1;
-        }
-        let mut bytes = vec![0; lead_bytes.checked_mul(self.entries).ok_or(Malformed)?];
-        let mut offset = 0;
-        for column in front.iter().take(leads) {
-            let place_of = |row| row * lead_bytes + offset;
-            codec.decode(*column, self.entries, take, &mut bytes, place_of)?;
-            offset += column.width();
-        }
-        Ok(Lists {
-            front,
-            tail,
-            leads,
-            lead_bytes,
-            bytes,
-        })
-    }
-
-    fn put_tail(
+    /// Appends a value of a column of fixed width; zeros if it is not wanted. `wanted`: where the column begins, its number
+    /// of values, and the number of the value.
+    fn put_column(
         &self,
-        entry: usize,
-        lists: &Lists,
-        projection: Option<&Projection>,
+        column: Column,
+        wanted: Option<(usize, usize, usize)>,
         codec: &mut Codec,
-        take: &mut Take<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Malformed> {
-        let tail = &lists.tail;
-        for (number, optional) in tail.optional.iter().enumerate() {
-            let (column, null_bit) = (optional.column, Some(optional.null_bit));
-            let count = lists.count(0..self.entries, null_bit);
-            let is_wanted = projection.is_none_or(|projection| projection.has_optional(number));
-            if !lists.has(entry, null_bit) {
-                Codec::skip(column, count, take)?;
-                continue;
-            }
-            let rank = is_wanted.then(|| lists.count(0..entry, null_bit));
-            put_column(column, count, rank, codec, take, out)?;
-        }
+        let start = out.len();
+        out.resize(start + column.width(), 0);
+        let Some((place, count, number)) = wanted else {
+            return Ok(());
+        };
+        let value = out.get_mut(start..).ok_or(Malformed)?;
+        codec.decode_one(column, count, number, &mut self.from(place)?, value)
+    }
+
+    fn from(&self, place: usize) -> Result<Take<'_>, Malformed> {
+        self.raw.get(place..).map(Take::new).ok_or(Malformed)
+    }
+
+    /// Appends the lengths and the bytes of the variable columns.
+    fn put_variable(
+        &self,
+        entry: usize,
+        projection: Option<&Projection>,
+        codec: &mut Codec,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
+        let lists = &self.lists;
         let is_wanted =
             |number| projection.is_none_or(|projection| projection.has_variable(number));
         // What follows the last column that is needed is not read.
-        let end = (0..tail.variable.len()).rfind(|number| is_wanted(*number));
+        let null_bits = &lists.tail.variable;
+        let end = (0..null_bits.len()).rfind(|number| is_wanted(*number));
         let end = end.map_or(0, |last| last + 1);
-        let mut texts = Vec::with_capacity(end);
-        for (number, null_bit) in tail.variable.iter().take(end).enumerate() {
-            let count = lists.count(0..self.entries, *null_bit);
-            let bytes_max = self.value_bytes;
-            if is_wanted(number) && lists.has(entry, *null_bit) {
-                let rank = lists.count(0..entry, *null_bit);
-                texts.push(Some((codec.decode_texts(count, bytes_max, take)?, rank)));
-            } else {
-                codec.skip_texts(count, bytes_max, take)?;
-                texts.push(None);
+        let mut take = self.from(lists.variable_start)?;
+        let (mut text, mut texts) = (Vec::new(), Vec::new());
+        for (number, null_bit) in null_bits.iter().enumerate() {
+            let has_value = lists.has(entry, *null_bit);
+            text.clear();
+            if number < end {
+                let count = lists.count(0..self.entries, *null_bit);
+                if is_wanted(number) && has_value {
+                    let rank = lists.count(0..entry, *null_bit);
+                    codec.decode_text(count, self.value_bytes, rank, &mut take, &mut text)?;
+                } else {
+                    codec.skip_texts(count, self.value_bytes, &mut take)?;
+                }
+            }
+            if has_value {
+                out.put_varint(text.len() as u64);
+                texts.extend_from_slice(&text);
             }
         }
-        texts.resize_with(tail.variable.len(), || None);
-        let stored = tail.variable.iter().zip(&texts);
-        for (null_bit, text) in stored {
-            if lists.has(entry, *null_bit) {
-                let text = text.as_ref();
-                out.put_varint(text.map_or(0, |(texts, rank)| texts.get(*rank).len() as u64));
-            }
-        }
-        for (texts, rank) in texts.iter().flatten() {
-            out.extend_from_slice(texts.get(*rank));
-        }
+        out.extend_from_slice(&texts);
         Ok(())
     }
-}
-
-/// Appends the value of one row of a column of `count` rows; zeros if no row is wanted.
-fn put_column(
-    column: Column,
-    count: usize,
-    row: Option<usize>,
-    codec: &mut Codec,
-    take: &mut Take<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), Malformed> {
-    let start = out.len();
-    out.resize(start + column.width(), 0);
-    let Some(row) = row else {
-        return Codec::skip(column, count, take);
-    };
-    let value = out.get_mut(start..).ok_or(Malformed)?;
-    codec.decode_one(column, count, row, take, value)
 }
 
 #[cfg(test)]

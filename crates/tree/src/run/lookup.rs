@@ -1,6 +1,7 @@
 //! Look-ups of a key in a run.
 
 use super::{IndexBlock, PageNumber, Run, record_of};
+use crate::block_memory::BlockCharge;
 use crate::cache::{Cached, Priority};
 use crate::key_search::{is_same_key, key_order};
 use crate::page::{OpenedRows, Projection, RowPage};
@@ -17,7 +18,7 @@ pub(crate) struct PageNeeds<'a> {
     pub(crate) source: BlockSource,
     /// The columns of values; `None`: all.
     pub(crate) projection: Option<&'a Projection>,
-    /// Whether a page that has not been missed lately is read for one row, and not cached.
+    /// Whether a page that is not in the cache is read for one row.
     pub(crate) one_row: bool,
 }
 
@@ -38,7 +39,7 @@ pub(crate) type Visitor<'a> = &'a mut dyn FnMut(WriteId, Operation, StoredValue<
 /// A page for a look-up.
 enum LookedUp {
     Page(Arc<Page>),
-    Rows(Box<RowPage>),
+    Rows(Arc<RowPage>),
 }
 
 impl LookedUp {
@@ -186,41 +187,53 @@ impl Run {
         number: PageNumber,
         needs: PageNeeds<'_>,
     ) -> StorageResult<LookedUp> {
-        let address = record_of(block, number).address;
-        // The system does not cache the page for the second time if I/O is direct.
-        if needs.one_row && !self.file.is_direct() {
-            match self.cache.get_cached(self.file.file_id(), address.offset) {
+        if needs.one_row {
+            let offset = record_of(block, number).address.offset;
+            match self.cache.get_cached(self.file.file_id(), offset) {
                 Some(Cached::Page(page)) if page.has_columns(needs.projection) => {
                     return Ok(LookedUp::Page(page));
                 }
-                None if self.cache.misses_first(self.file.file_id(), address.offset) => {
-                    let raw =
-                        self.read_raw_page(record_of(block, number), &mut ReadAhead::default());
-                    pay_for_io();
-                    let opened = RowPage::open(raw?);
-                    let opened = opened.map_err(|_| self.malformed_page(block, number))?;
-                    return match opened {
-                        OpenedRows::Rows(page) => {
-                            self.check_rows(block, number, &page)?;
-                            Ok(LookedUp::Rows(page))
-                        }
-                        OpenedRows::Whole(raw) => {
-                            let page = self.decode_page(block, number, raw, needs.projection)?;
-                            let (file, cached) =
-                                (self.file.file_id(), Cached::Page(Arc::clone(&page)));
-                            self.cache
-                                .insert(file, address.offset, Priority::Normal, cached);
-                            Ok(LookedUp::Page(page))
-                        }
-                    };
+                Some(Cached::Rows(rows)) if !rows.is_used_often() => {
+                    return Ok(LookedUp::Rows(rows));
                 }
-                _ => {}
+                None => return self.missed_page(block, number, needs),
+                Some(_) => {}
             }
         }
         let ahead = &mut ReadAhead::default();
         let pattern = ReadPattern::Random;
         let (page, _) = self.page_ahead(block, number, pattern, needs.projection, ahead)?;
         Ok(LookedUp::Page(page))
+    }
+
+    /// Reads a page that is not in the cache, and caches it in a form in which rows are decoded one by one, if it has one.
+    fn missed_page(
+        &self,
+        block: &IndexBlock,
+        number: PageNumber,
+        needs: PageNeeds<'_>,
+    ) -> StorageResult<LookedUp> {
+        self.cache.count_miss();
+        let record = record_of(block, number);
+        let raw = self.read_raw_page(record, &mut ReadAhead::default());
+        pay_for_io();
+        let opened = RowPage::open(raw?).map_err(|_| self.malformed_page(block, number))?;
+        let (cached, page) = match opened {
+            OpenedRows::Rows(mut page) => {
+                self.check_rows(block, number, &page)?;
+                let bytes = (page.memory_bytes(), page.entry_bytes());
+                page.charge(BlockCharge::of_page(&self.blocks, bytes.0, bytes.1));
+                let page = Arc::new(*page);
+                (Cached::Rows(Arc::clone(&page)), LookedUp::Rows(page))
+            }
+            OpenedRows::Whole(raw) => {
+                let page = self.decode_page(block, number, raw, needs.projection)?;
+                (Cached::Page(Arc::clone(&page)), LookedUp::Page(page))
+            }
+        };
+        let (file, offset) = (self.file.file_id(), record.address.offset);
+        self.cache.insert(file, offset, Priority::Normal, cached);
+        Ok(page)
     }
 
     /// Compares a page with its index block. The order of its keys is not checked.

@@ -29,7 +29,7 @@ impl ReadSeparate for Run {
             Cached::Value(value) => Ok(value),
             // The cache has another block at this address, so the file is damaged. Reading the
             // block returns the error.
-            Cached::Page(_) | Cached::Index(_) => self.load_separate(reference),
+            Cached::Page(_) | Cached::Rows(_) | Cached::Index(_) => self.load_separate(reference),
         }
     }
 }

@@ -95,6 +95,10 @@ impl IdleTables<'_> {
             return Ok(());
         }
         sweep.pace.spend(flush.indexes.len(), rate);
+        // An index whose write ids were settled may also belong to a waiting table. A batch that
+        // contained it twice would wait for its own checkpoint.
+        flush.indexes.sort_by_key(|index| index.entry.file);
+        flush.indexes.dedup_by_key(|index| index.entry.file);
         let mut batch: Vec<Planned> = flush.indexes.iter().map(planned).collect();
         batch.sort_by_key(|planned| planned.oldest);
         // These references would keep the tables open.

@@ -310,7 +310,7 @@ mod tests {
         let mut state = 1u32;
         let mut next = move || {
             state = state.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
-            ((state >> 16 ^ state) >> 3) as u8
+            ((state >> 16 ^ state) >> 3).to_le_bytes()[0]
         };
         assert_eq!(form_of(&[7; 1000]), form::REPEATED);
         let flags: Vec<u8> = (0..600)

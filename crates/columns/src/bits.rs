@@ -49,11 +49,7 @@ pub(crate) fn unpack(
     out.reserve(count + GROUP);
     let (start, mask) = (out.len(), (1u64 << bits) - 1);
     for group in packed.chunks(bits as usize) {
-        let mut bytes = [0; 8];
-        for (byte, stored) in bytes.iter_mut().zip(group) {
-            *byte = *stored;
-        }
-        let word = u64::from_le_bytes(bytes);
+        let word = first_word(group);
         let number = |place: u32| map((word >> (place * bits) & mask).to_le_bytes()[0]);
         out.extend([0, 1, 2, 3, 4, 5, 6, 7].map(number));
     }
@@ -64,12 +60,18 @@ pub(crate) fn unpack(
 /// The number at a place.
 pub(crate) fn number_at(packed: &[u8], bits: u32, place: usize) -> Result<u8, Malformed> {
     let group = packed.get(place / GROUP * bits as usize..);
-    let mut bytes = [0; 8];
-    for (byte, stored) in bytes.iter_mut().zip(group.ok_or(Malformed)?) {
+    let word = first_word(group.ok_or(Malformed)?) >> (place % GROUP * bits as usize);
+    Ok((word & ((1 << bits) - 1)).to_le_bytes()[0])
+}
+
+/// The first eight bytes, or all if there are fewer, as a little-endian integer.
+#[inline]
+fn first_word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    for (byte, stored) in word.iter_mut().zip(bytes) {
         *byte = *stored;
     }
-    let word = u64::from_le_bytes(bytes) >> (place % GROUP * bits as usize);
-    Ok((word & ((1 << bits) - 1)).to_le_bytes()[0])
+    u64::from_le_bytes(word)
 }
 
 #[cfg(test)]

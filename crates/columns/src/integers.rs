@@ -394,7 +394,7 @@ fn take_planes(count: usize, take: &mut Take<'_>, values: &mut Vec<u64>) -> Resu
     let mut bytes = Vec::with_capacity(planes.checked_mul(count).ok_or(Malformed)?);
     packed::take_planes(planes, count, take, &mut bytes)?;
     values.clear();
-    // Sums have one value more than differences.
+    // Each sum of differences adds a value; differences of differences are summed twice.
     values.reserve(count + 2);
     planes::append_integers(&bytes, count, values);
     Ok(())

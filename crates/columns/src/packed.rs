@@ -119,12 +119,14 @@ pub(crate) fn put_packed(bytes: &[u8], packs: bool, out: &mut Vec<u8>) {
         out.put_u8(*first);
         return;
     }
-    let occurrences = Occurrences::of(bytes);
-    let in_bits = match packs && bytes.len() >= BITS_BYTES_MIN {
-        true => occurrences.shortest(bytes.len()),
-        false => None,
+    let in_bits = if packs && bytes.len() >= BITS_BYTES_MIN {
+        let occurrences = Occurrences::of(bytes);
+        let shortest = occurrences.shortest(bytes.len());
+        shortest.map(|(form, len)| (occurrences, form, len))
+    } else {
+        None
     };
-    let shortest = in_bits.map_or(bytes.len(), |(_, bytes)| bytes);
+    let shortest = in_bits.as_ref().map_or(bytes.len(), |(_, _, len)| *len);
     let mut packed = Vec::new();
     let is_packed = packs
         && bytes.len() >= PACKED_BYTES_MIN
@@ -133,7 +135,7 @@ pub(crate) fn put_packed(bytes: &[u8], packs: bool, out: &mut Vec<u8>) {
     if is_packed {
         out.put_varint(packed.len() as u64);
         out.extend_from_slice(&packed);
-    } else if let Some((form, _)) = in_bits {
+    } else if let Some((occurrences, form, _)) = in_bits {
         occurrences.put(bytes, form, out);
     } else {
         out.put_varint(form::PLAIN);
@@ -201,6 +203,7 @@ pub(crate) fn take_packed<'a>(
 ) -> Result<Cow<'a, [u8]>, Malformed> {
     match Stored::take(count, take)? {
         Stored::Plain(bytes) => Ok(Cow::Borrowed(bytes)),
+        Stored::Compressed(packed) => decompress(packed, count).map(Cow::Owned),
         stored => {
             let mut bytes = Vec::new();
             append(&stored, count, &mut bytes)?;
@@ -230,12 +233,14 @@ fn append(stored: &Stored<'_>, count: usize, out: &mut Vec<u8>) -> Result<(), Ma
             let byte_of = |number: u8| alphabet.get(usize::from(number)).copied().unwrap_or(0);
             bits::unpack(packed, bits, count, out, byte_of)?;
         }
-        Stored::Compressed(packed) => {
-            let bytes = Compression::Zstd.decompress(packed, count);
-            out.extend_from_slice(&bytes.map_err(|_| Malformed)?);
-        }
+        Stored::Compressed(packed) => out.extend_from_slice(&decompress(packed, count)?),
     }
     Ok(())
+}
+
+fn decompress(packed: &[u8], count: usize) -> Result<Vec<u8>, Malformed> {
+    let bytes = Compression::Zstd.decompress(packed, count);
+    bytes.map_err(|_| Malformed)
 }
 
 /// Reads byte `number` of `count` bytes that [`put_packed`] has written.
@@ -257,9 +262,8 @@ pub(crate) fn take_one(count: usize, number: usize, take: &mut Take<'_>) -> Resu
             let number = bits::number_at(packed, bits, number)?;
             Ok(bytes.get(usize::from(number)).copied().unwrap_or(0))
         }
-        stored @ Stored::Compressed(_) => {
-            let mut bytes = Vec::new();
-            append(&stored, count, &mut bytes)?;
+        Stored::Compressed(packed) => {
+            let bytes = decompress(packed, count)?;
             bytes.get(number).copied().ok_or(Malformed)
         }
     }

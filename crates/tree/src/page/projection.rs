@@ -68,6 +68,12 @@ impl Projection {
         self.has(columns.value().len() + columns.tail().optional.len() + number)
     }
 
+    /// The number of variable columns, of `count`, that a reader reads. What follows the last one that it needs is not read.
+    pub(super) fn variable_columns_read(projection: Option<&Self>, count: usize) -> usize {
+        let is_wanted = |number: &usize| projection.is_none_or(|of| of.has_variable(*number));
+        (0..count).rfind(is_wanted).map_or(0, |last| last + 1)
+    }
+
     /// The bytes after the fronts of values without the columns that are not needed, if these are all columns of the
     /// tail, and no value lacks one: each is then an empty string, of which only the length is left.
     pub(super) fn empty_tail_bytes(&self) -> Option<usize> {

@@ -31,7 +31,7 @@ pub(crate) struct RowPage {
     ends: Ends,
     writes: Writes,
     lists: Lists,
-    /// The number of times that [`RowPage::is_used_often`] was called.
+    /// The number of times that [`RowPage::count_use`] was called.
     uses: AtomicU32,
     charge: Option<BlockCharge>,
 }
@@ -211,7 +211,7 @@ impl RowPage {
     }
 
     /// Counts a use. Returns whether there were so many that the page should be decoded wholly.
-    pub(crate) fn is_used_often(&self) -> bool {
+    pub(crate) fn count_use(&self) -> bool {
         self.uses.fetch_add(1, Ordering::Relaxed) >= USES_OFTEN
     }
 
@@ -332,10 +332,8 @@ impl RowPage {
         let lists = &self.lists;
         let is_wanted =
             |number| projection.is_none_or(|projection| projection.has_variable(number));
-        // What follows the last column that is needed is not read.
         let null_bits = &lists.tail.variable;
-        let end = (0..null_bits.len()).rfind(|number| is_wanted(*number));
-        let end = end.map_or(0, |last| last + 1);
+        let end = Projection::variable_columns_read(projection, null_bits.len());
         let mut take = self.from(lists.variable_start)?;
         let (mut text, mut texts) = (Vec::new(), Vec::new());
         for (number, null_bit) in null_bits.iter().enumerate() {

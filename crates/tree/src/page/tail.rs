@@ -221,9 +221,7 @@ fn take_variable(
     projection: Option<&Projection>,
 ) -> Result<Vec<VariableValues>, Malformed> {
     let is_wanted = |number| projection.is_none_or(|projection| projection.has_variable(number));
-    // What follows the last column that is needed is not read.
-    let end = (0..null_bits.len()).rfind(|number| is_wanted(*number));
-    let end = end.map_or(0, |last| last + 1);
+    let end = Projection::variable_columns_read(projection, null_bits.len());
     let mut codec = Codec::default();
     let mut variable = Vec::with_capacity(null_bits.len());
     for (number, null_bit) in null_bits.iter().copied().enumerate() {

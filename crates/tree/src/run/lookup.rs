@@ -193,7 +193,7 @@ impl Run {
                 Some(Cached::Page(page)) if page.has_columns(needs.projection) => {
                     return Ok(LookedUp::Page(page));
                 }
-                Some(Cached::Rows(rows)) if !rows.is_used_often() => {
+                Some(Cached::Rows(rows)) if !rows.count_use() => {
                     return Ok(LookedUp::Rows(rows));
                 }
                 None => return self.missed_page(block, number, needs),

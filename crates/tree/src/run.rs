@@ -341,21 +341,25 @@ impl Run {
             // As for index blocks.
             other => {
                 // A reader of other columns, or of rows one by one, has put the page into the cache.
-                let replaced = other.filter(|_| pattern == ReadPattern::Random);
-                let union = match &replaced {
-                    Some(Cached::Page(page)) => page.columns_with(projection),
-                    _ => projection.cloned(),
-                };
-                let page = match &replaced {
-                    Some(Cached::Rows(rows)) => {
-                        self.decode_page(block, number, rows.raw().to_vec(), union.as_ref())
+                let is_random = pattern == ReadPattern::Random;
+                let union;
+                let wanted = match &other {
+                    Some(Cached::Page(page)) if is_random => {
+                        union = page.columns_with(projection);
+                        union.as_ref()
                     }
-                    _ => self.read_page(block, number, record, union.as_ref(), ahead),
+                    _ => projection,
+                };
+                let page = match &other {
+                    Some(Cached::Rows(rows)) => {
+                        self.decode_page(block, number, rows.raw().to_vec(), wanted)
+                    }
+                    _ => self.read_page(block, number, record, wanted, ahead),
                 };
                 // No place in the cache is claimed for the page.
                 pay_for_io();
                 let page = page?;
-                if let Some(Cached::Page(_) | Cached::Rows(_)) = replaced {
+                if is_random && matches!(other, Some(Cached::Page(_) | Cached::Rows(_))) {
                     let cached = Cached::Page(Arc::clone(&page));
                     self.cache.insert(file, offset, Priority::Normal, cached);
                 }

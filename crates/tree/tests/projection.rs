@@ -16,7 +16,8 @@ use std::sync::Arc;
 use teak_base::{FileId, Lsn, Operation, WriteId};
 use teak_disk::{Disk, MemoryDisk};
 use teak_tree::{
-    Column, ColumnKind, PageCache, PageColumns, Projection, Tree, TreeOptions, ValueTail,
+    Column, ColumnKind, PageCache, PageColumns, PageCounts, Projection, Tree, TreeOptions,
+    ValueTail,
 };
 
 const ROWS: u32 = 5000;
@@ -187,11 +188,19 @@ fn a_page_is_decoded_wholly_after_many_lookups() {
     assert_eq!(sizes[0], encoded);
     assert!(sizes[19] > encoded);
     assert!(sizes.iter().is_sorted());
-    // A scan reads the page from its encoded form.
-    cache.set_capacity(0);
-    cache.set_capacity(8 << 20);
-    assert_eq!(lookup(ROWS - 1), Some(value(3, ROWS - 1)));
-    assert_eq!(scan(&tree, None), whole(|_| 3));
+    // A scan reads neither the index block nor the page that a lookup has cached.
+    let blocks_read = |looks_up: bool| {
+        cache.set_capacity(0);
+        cache.set_capacity(8 << 20);
+        if looks_up {
+            assert_eq!(lookup(ROWS - 1), Some(value(3, ROWS - 1)));
+        }
+        let before = PageCounts::of_thread().read;
+        assert_eq!(scan(&tree, None), whole(|_| 3));
+        PageCounts::of_thread().read - before
+    };
+    let all = blocks_read(false);
+    assert_eq!(blocks_read(true), all - 2);
     for row in (0..ROWS).rev().step_by(7) {
         assert_eq!(lookup(row), Some(value(3, row)));
     }

@@ -22,8 +22,7 @@ void RowFetcher::begin_reads() {
       if ((*field)->flags & (PART_KEY_FLAG | PART_INDIRECT_KEY_FLAG))
         bitmap_set_bit(table.read_set, (*field)->field_index);
   }
-  rows_.bind(open_.session(), open_.share()->table(), 0, locks_.mode(), locks_.cursor_options());
-  rows_.count_into(open_.server().handler_stats);
+  is_rows_bound_ = false;
   looked_up_.clear();
   looks_up_all_ = false;
 }
@@ -48,6 +47,7 @@ bool RowFetcher::must_read_all_columns() {
 void RowFetcher::reset() {
   constexpr size_t KEEP_BYTES = 1 << 20;
   rows_.close();
+  is_rows_bound_ = false;
   probe_.close();
   blobs_.clear(KEEP_BYTES);
   all_columns_ = positions_only_ = false;
@@ -97,21 +97,38 @@ void RowFetcher::choose_columns(Cursor *cursor) {
   if (key_ != MAX_KEY && key_ != open_.share()->primary_key()) return;
   // HANDLER changes its read set between reads.
   if (locks_.locking() || all_columns_ || thd_sql_command(open_.thd()) == SQLCOM_HA_READ) return;
+  // Without a choice, the cursor returns all columns, or the same error.
   add_read_set(cursor, &chosen_);
 }
 
 /* Lets a cursor return the columns of the read set and those chosen before. `chosen` is then empty if it returns all. */
-void RowFetcher::add_read_set(Cursor *cursor, std::vector<my_bitmap_map> *chosen) {
+teak_status RowFetcher::add_read_set(Cursor *cursor, std::vector<my_bitmap_map> *chosen) {
   const MY_BITMAP *read_set = open_.table()->read_set;
   const RowCodec &rows = open_.share()->rows();
   const bool has_chosen = !chosen->empty();
-  if (!has_chosen && rows.needs_all(read_set->bitmap, no_words_in_map(read_set))) return;
+  if (!has_chosen && rows.needs_all(read_set->bitmap, no_words_in_map(read_set))) return TEAK_OK;
   chosen->resize(no_words_in_map(read_set));
   for (size_t i = 0; i < chosen->size(); i++) (*chosen)[i] |= read_set->bitmap[i];
-  std::vector<uint64_t> columns = rows.columns_for(*chosen);
-  if (!columns.empty()) return cursor->set_columns(rows.beginning(), std::move(columns));
-  chosen->clear();
-  if (has_chosen) cursor->set_columns(UNBOUNDED, {});
+  if (rows.needs_all(chosen->data(), chosen->size())) {
+    chosen->clear();
+    cursor->set_columns(nullptr);
+    return TEAK_OK;
+  }
+  // Most statements need the same columns as the last one.
+  if (needed_ == nullptr || *chosen != needed_by_) {
+    teak_columns *needed = nullptr;
+    const std::vector<uint64_t> bits = rows.columns_for(*chosen);
+    const teak_status status =
+        teak_columns_new(open_.share()->table(), 0, rows.beginning(), bits.data(), bits.size(), &needed);
+    if (status != TEAK_OK) {
+      chosen->clear();
+      return status;
+    }
+    needed_ = Columns(needed, teak_columns_free);
+    needed_by_ = *chosen;
+  }
+  cursor->set_columns(needed_);
+  return TEAK_OK;
 }
 
 /* Whether the cursor for which this set of columns was chosen, which is empty for all columns, returns all columns that the
@@ -126,12 +143,18 @@ bool RowFetcher::has_columns(const std::vector<my_bitmap_map> &chosen) const {
 /* Reads a row by its primary key. `all_columns`: the caller needs columns that the statement does not read. While the
    server sorts, a statement reads other columns than in its other parts. */
 teak_status RowFetcher::look_up(teak_slice primary, bool all_columns, teak_row *row) {
+  if (!is_rows_bound_) {
+    rows_.bind(open_.session(), open_.share()->table(), 0, locks_.mode(), locks_.cursor_options());
+    rows_.count_into(open_.server().handler_stats);
+    is_rows_bound_ = true;
+  }
   if (all_columns || all_columns_ || locks_.locking()) {
-    if (!looked_up_.empty()) rows_.set_columns(UNBOUNDED, {});
+    if (!looked_up_.empty()) rows_.set_columns(nullptr);
     looked_up_.clear();
     looks_up_all_ = true;
   } else if (!looks_up_all_ && (looked_up_.empty() || !has_columns(looked_up_))) {
-    add_read_set(&rows_, &looked_up_);
+    const teak_status status = add_read_set(&rows_, &looked_up_);
+    if (status != TEAK_OK) return status;
     looks_up_all_ = looked_up_.empty();
   }
   return rows_.get(primary, row);

@@ -76,7 +76,7 @@ class RowFetcher {
  private:
   bool has_columns(const std::vector<my_bitmap_map> &chosen) const;
   teak_status look_up(teak_slice primary, bool all_columns, teak_row *row);
-  void add_read_set(Cursor *cursor, std::vector<my_bitmap_map> *chosen);
+  teak_status add_read_set(Cursor *cursor, std::vector<my_bitmap_map> *chosen);
   int fetch_whole(const teak_row &entry, uchar *record);
   int fetch_by_secondary(const teak_row &entry, uchar *record);
   int fetch_clustering(const Share::Key &key, const Share::EntryRest &rest, uchar *record);
@@ -98,6 +98,7 @@ class RowFetcher {
   ConflictingRow &conflicting_row_;
   PrefetchWindow *const window_;
   Cursor rows_;   // reads rows by primary key
+  bool is_rows_bound_ = false;  // since the last begin_reads()
   Cursor probe_;  // checks that a locked row still has an entry
   uint key_ = MAX_KEY;
   bool all_columns_ = false;  // the complete row may be written back
@@ -106,6 +107,8 @@ class RowFetcher {
   std::vector<my_bitmap_map> chosen_;  // the read set for which the scan's cursor returns columns; empty: all columns
   std::vector<my_bitmap_map> looked_up_;  // the columns that rows_ returns; empty: all columns, or none chosen yet
   bool looks_up_all_ = false;             // rows_ returns all columns until the next begin_reads()
+  std::vector<my_bitmap_map> needed_by_;  // the set for which needed_ was made
+  Columns needed_;
   bool is_conflicting_row_ = false;       // the last row was returned from conflicting_row_
   ByteBuffer compared_key_;
   BlobArena blobs_;

@@ -27,15 +27,12 @@ void Cursor::bind(Session *session, teak_table *table, uint32_t index, teak_lock
   beyond_ = End::None;
   set_semi_consistent(false);
   if (bounded_) set_bounds(UNBOUNDED, UNBOUNDED);
-  if (!columns_.empty()) set_columns(UNBOUNDED, {});
+  if (columns_ != nullptr) set_columns(nullptr);
 }
 
-void Cursor::set_columns(teak_slice beginning, std::vector<uint64_t> columns) {
+void Cursor::set_columns(Columns columns) {
   drop_taken_rows();
-  beginning_.clear();
-  beginning_.append(beginning.data, beginning.len);
   columns_ = std::move(columns);
-  if (beginning_.failed()) columns_.clear();
   columns_unset_ = true;
 }
 
@@ -84,12 +81,12 @@ teak_status Cursor::open() {
     if (semi_consistent_) teak_cursor_set_semi_consistent(cursor_, true);
     positioned_ = false;
     bounds_unset_ = bounded_;
-    columns_unset_ = !columns_.empty();
+    columns_unset_ = columns_ != nullptr;
   }
   if (columns_unset_) {
     last_key();
     positioned_ = false;
-    const teak_status status = teak_cursor_set_columns(cursor_, slice(beginning_), columns_.data(), columns_.size());
+    const teak_status status = teak_cursor_set_columns(cursor_, columns_.get());
     if (status != TEAK_OK) return status;
     columns_unset_ = false;
   }
@@ -136,6 +133,7 @@ void Cursor::drop_taken_rows() {
   if (returned_rows_ > 1) positioned_ = false;
   taken_rows_ = returned_rows_ = 0;
   take_rows_max_ = TAKEN_ROWS_FIRST;
+  single_rows_ = 0;
 }
 
 teak_status Cursor::get(teak_slice key, teak_row *row) {
@@ -185,6 +183,8 @@ teak_status Cursor::take_rows(teak_row *row) {
   const teak_status status = teak_cursor_next_rows(cursor_, passed, taken_.get(), take_rows_max_, &taken_rows_);
   if (status == TEAK_OK) *row = taken_[returned_rows_++];
   take_rows_max_ = std::min(2 * take_rows_max_, TAKEN_ROWS_MAX);
+  // The next rows are in several places, or not all visible.
+  if (taken_rows_ == 1) single_rows_ = SINGLE_ROWS;
   return status;
 }
 
@@ -193,8 +193,12 @@ teak_status Cursor::next_of_engine(teak_row *row) {
   teak_status status = open();
   if (status != TEAK_OK) return status;
   if (unlocked_) return again(TEAK_SEEK_AT_OR_AFTER, row);
-  if (positioned_)
-    return returned(options_.takes_many ? take_rows(row) : teak_cursor_next(cursor_, row), row, true, End::Last);
+  if (positioned_) {
+    if (options_.takes_many && single_rows_ == 0) return returned(take_rows(row), row, true, End::Last);
+    if (single_rows_ > 0) single_rows_--;
+    taken_rows_ = returned_rows_ = 0;
+    return returned(teak_cursor_next(cursor_, row), row, true, End::Last);
+  }
   if (beyond_ == End::First) return returned(teak_cursor_first(cursor_, row), row, true);
   if (!has_last_) return TEAK_NOT_FOUND;
   // No key is a proper prefix of another key, so the keys after this prefix are the keys after this key.
@@ -245,6 +249,8 @@ void Cursor::detach() {
 }
 
 void Cursor::close() {
+  // Most cursors of a handler were not used.
+  if (session_ == nullptr && table_ == nullptr) return;
   has_last_ = unlocked_ = semi_consistent_ = false;
   beyond_ = End::None;
   detach();
@@ -252,7 +258,7 @@ void Cursor::close() {
   table_ = nullptr;
   page_statistics_ = nullptr;
   bounded_ = has_lower_ = has_upper_ = is_prefix_ = false;
-  columns_.clear();
+  columns_.reset();
   columns_unset_ = false;
   taken_.reset();
 }

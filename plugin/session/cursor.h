@@ -14,7 +14,6 @@
 #define TEAK_SESSION_CURSOR_H
 
 #include <memory>
-#include <vector>
 
 #include "format/buffer.h"
 #include "base/core.h"
@@ -27,6 +26,9 @@ class Session;
 
 inline teak_slice slice(const ByteBuffer &buffer) { return {buffer.data(), buffer.size()}; }
 constexpr teak_slice UNBOUNDED = {nullptr, 0};
+
+/* Columns of values that readers need. */
+using Columns = std::shared_ptr<teak_columns>;
 
 class Cursor {
  public:
@@ -62,9 +64,9 @@ class Cursor {
   /* Restricts following calls to the entries whose columns of the index are encoded as this prefix. The bytes are copied. */
   teak_status set_prefix(teak_slice prefix);
   bool bounded() const { return bounded_; }
-  /* Lets consistent reads return only some columns of the values, see teak_cursor_set_columns(), until the cursor is bound again. Empty: all
-     columns. */
-  void set_columns(teak_slice beginning, std::vector<uint64_t> columns);
+  /* Lets consistent reads return only some columns of the values, see teak_cursor_set_columns(), until the cursor is
+     bound again. nullptr: all columns. */
+  void set_columns(Columns columns);
   /* Sets the bounds or the prefix of another cursor. */
   teak_status copy_bounds(const Cursor &other);
 
@@ -102,6 +104,8 @@ class Cursor {
   friend class Session;
 
   static constexpr size_t TAKEN_ROWS_FIRST = 4, TAKEN_ROWS_MAX = 32;
+  /* So many rows are taken one by one after the engine has returned only one. */
+  static constexpr size_t SINGLE_ROWS = 8;
 
   teak_status open();
   teak_status next_of_engine(teak_row *row);
@@ -130,13 +134,13 @@ class Cursor {
   std::unique_ptr<teak_row[]> taken_;
   size_t taken_rows_ = 0, returned_rows_ = 0;
   size_t take_rows_max_ = TAKEN_ROWS_FIRST;
+  size_t single_rows_ = 0;
   End beyond_ = End::None;
   bool has_last_ = false;
   bool last_is_saved_ = false;  // the last key is in saved_, otherwise in the engine's memory
   teak_slice last_ = {nullptr, 0};
   ByteBuffer saved_, lower_, upper_;
-  ByteBuffer beginning_;
-  std::vector<uint64_t> columns_;
+  Columns columns_;
   bool columns_unset_ = false;  // the columns have not been passed to the engine's cursor yet
   bool has_lower_ = false, has_upper_ = false;
   bool is_prefix_ = false;  // lower_ is a prefix, and there is no other bound

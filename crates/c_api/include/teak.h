@@ -164,6 +164,10 @@ size_t teak_last_error(char *buffer, size_t capacity);
 // --- Bytes and handles ---------------------------------------------------------------------------
 // Handles are opaque.
 
+// The columns of values that readers of an index need, from teak_columns_new() to teak_columns_free(). All threads may use
+// it concurrently.
+typedef struct teak_columns teak_columns;
+
 // A cursor over one index of a table, for one transaction, from teak_cursor_open() to
 // teak_cursor_close(). Used by the thread that uses the transaction.
 typedef struct teak_cursor teak_cursor;
@@ -943,16 +947,26 @@ teak_status teak_cursor_set_bounds(teak_cursor *cursor, teak_slice lower, teak_s
 // entries may be missing. If the keys of the index have no suffix, the call only sets bounds.
 teak_status teak_cursor_set_prefix(teak_cursor *cursor, teak_slice prefix);
 
+// Names the columns of the values of an index that readers need, for teak_cursor_set_columns(). `bits`: `count` numbers with a bit
+// for each column of teak_index_definition, first value_columns, then optional_columns, then variable_columns; the lowest bit of
+// the first number is the first column, which is always read. Only values that begin with `beginning`, within the first column,
+// consist of these columns. Opens the table's files if they are closed.
+teak_status teak_columns_new(const teak_table *table,
+                             uint32_t index,
+                             teak_slice beginning,
+                             const uint64_t *bits,
+                             size_t count,
+                             teak_columns **columns);
+
+// Frees what teak_columns_new() returned; NULL is allowed. Cursors may still read these columns.
+void teak_columns_free(teak_columns *columns);
+
 // Lets a cursor for consistent reads return only some columns of the values, which is faster if they are many. The
 // values keep their form: they may have any bytes instead of other columns of fixed width, and empty strings instead of other
-// variable columns. `columns`: `count` numbers with a bit for each column of teak_index_definition, first value_columns, then
-// optional_columns, then variable_columns; the lowest bit of the first number is the first column, which is always returned. A
-// count of 0 means all columns, the default. Only values that begin with `beginning`, within the first column, consist of these
-// columns; others are returned whole, as are all values by locking cursors.
+// variable columns. Values of another form are returned whole, as are all values by locking cursors. `columns`: those of the
+// cursor's index; NULL: all columns, the default.
 teak_status teak_cursor_set_columns(teak_cursor *cursor,
-                                    teak_slice beginning,
-                                    const uint64_t *columns,
-                                    size_t count);
+                                    const teak_columns *columns);
 
 // Sets whether a locking cursor skips rows that other transactions have locked or written, instead
 // of waiting. The cursor then locks no ranges. Default: false.

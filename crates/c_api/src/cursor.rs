@@ -1,7 +1,7 @@
 //! Cursors.
 
 use crate::boundary::{Failure, Out, Outcome, boundary, exclusive, free, reference};
-use crate::handles::{teak_cursor, teak_table, teak_transaction};
+use crate::handles::{teak_columns, teak_cursor, teak_table, teak_transaction};
 use crate::slice::teak_slice;
 use crate::status::teak_status::{self, TEAK_NOT_FOUND, TEAK_OK};
 use ::teak_engine::{
@@ -133,21 +133,45 @@ pub unsafe extern "C" fn teak_cursor_set_prefix(
     })
 }
 
+/// Names the columns of the values of an index that readers need, for teak_cursor_set_columns(). `bits`: `count` numbers with a bit
+/// for each column of teak_index_definition, first value_columns, then optional_columns, then variable_columns; the lowest bit of
+/// the first number is the first column, which is always read. Only values that begin with `beginning`, within the first column,
+/// consist of these columns. Opens the table's files if they are closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_columns_new(
+    table: *const teak_table,
+    index: u32,
+    beginning: teak_slice,
+    bits: *const u64,
+    count: usize,
+    columns: *mut *mut teak_columns,
+) -> teak_status {
+    boundary!([reference(table), bytes(beginning), array(bits, count), out(columns)] {
+        let projection = table.handle.projection(IndexNumber(index), beginning, bits)?;
+        columns.set_handle(teak_columns { projection });
+        Ok(())
+    })
+}
+
+/// Frees what teak_columns_new() returned; NULL is allowed. Cursors may still read these columns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_columns_free(columns: *mut teak_columns) {
+    free!(columns);
+}
+
 /// Lets a cursor for consistent reads return only some columns of the values, which is faster if they are many. The
 /// values keep their form: they may have any bytes instead of other columns of fixed width, and empty strings instead of other
-/// variable columns. `columns`: `count` numbers with a bit for each column of teak_index_definition, first value_columns, then
-/// optional_columns, then variable_columns; the lowest bit of the first number is the first column, which is always returned. A
-/// count of 0 means all columns, the default. Only values that begin with `beginning`, within the first column, consist of these
-/// columns; others are returned whole, as are all values by locking cursors.
+/// variable columns. Values of another form are returned whole, as are all values by locking cursors. `columns`: those of the
+/// cursor's index; NULL: all columns, the default.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_set_columns(
     cursor: *mut teak_cursor,
-    beginning: teak_slice,
-    columns: *const u64,
-    count: usize,
+    columns: *const teak_columns,
 ) -> teak_status {
-    boundary!([exclusive(cursor), bytes(beginning), array(columns, count)] {
-        cursor.cursor.set_columns(beginning, columns);
+    boundary!([exclusive(cursor)] {
+        // SAFETY: the contract of `boundary`; NULL is allowed.
+        let columns = unsafe { columns.as_ref() };
+        cursor.cursor.set_projection(columns.map(|columns| columns.projection.clone()));
         Ok(())
     })
 }

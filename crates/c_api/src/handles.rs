@@ -1,6 +1,8 @@
 //! The types behind the opaque handles.
 
-use ::teak_engine::{Cursor, Engine, EngineTransaction, TableHandle, TransactionHandle};
+use ::teak_engine::{
+    Cursor, Engine, EngineTransaction, Projection, TableHandle, TransactionHandle,
+};
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 
@@ -53,4 +55,10 @@ impl teak_transaction {
 pub struct teak_cursor {
     pub(crate) cursor: Cursor,
     pub(crate) transaction: *mut teak_transaction,
+}
+
+/// The columns of values that readers of an index need, from teak_columns_new() to teak_columns_free(). All threads may use
+/// it concurrently.
+pub struct teak_columns {
+    pub(crate) projection: Projection,
 }

@@ -46,15 +46,42 @@ pub(crate) fn unpack(
     if packed.len() != packed_bytes(count, bits) {
         return Err(Malformed);
     }
-    out.reserve(count + GROUP);
-    let (start, mask) = (out.len(), (1u64 << bits) - 1);
-    for group in packed.chunks(bits as usize) {
-        let word = first_word(group);
-        let number = |place: u32| map((word >> (place * bits) & mask).to_le_bytes()[0]);
-        out.extend([0, 1, 2, 3, 4, 5, 6, 7].map(number));
+    let start = out.len();
+    out.resize(start + count.next_multiple_of(GROUP), 0);
+    let (groups, _) = out.split_at_mut(start).1.as_chunks_mut::<GROUP>();
+    // With a constant number of bits, a group is unpacked without a loop.
+    match bits {
+        1 => unpack_groups::<1>(packed, groups, map),
+        2 => unpack_groups::<2>(packed, groups, map),
+        3 => unpack_groups::<3>(packed, groups, map),
+        4 => unpack_groups::<4>(packed, groups, map),
+        5 => unpack_groups::<5>(packed, groups, map),
+        6 => unpack_groups::<6>(packed, groups, map),
+        BITS_MAX => unpack_groups::<7>(packed, groups, map),
+        _ => return Err(Malformed),
     }
     out.truncate(start + count);
     Ok(())
+}
+
+#[inline]
+fn unpack_groups<const BITS: usize>(
+    packed: &[u8],
+    groups: &mut [[u8; GROUP]],
+    map: impl Fn(u8) -> u8,
+) {
+    let mask = (1u64 << BITS) - 1;
+    let mut rest = packed;
+    for group in groups {
+        let word = match rest.first_chunk() {
+            Some(bytes) => u64::from_le_bytes(*bytes),
+            None => first_word(rest),
+        };
+        rest = rest.get(BITS..).unwrap_or(&[]);
+        for (place, number) in group.iter_mut().enumerate() {
+            *number = map((word >> (place * BITS) & mask).to_le_bytes()[0]);
+        }
+    }
 }
 
 /// The number at a place.

@@ -29,6 +29,7 @@ use crate::table_handle::TableHandle;
 use crate::transaction::EngineTransaction;
 use teak_base::bytes::prefix_successor;
 use teak_transactions::LockMode;
+use teak_tree::Projection;
 
 /// How a cursor reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,14 +110,11 @@ impl Cursor {
     }
 
     /// Restricts the values that a cursor in mode [`ReadMode::Snapshot`] returns to some of the columns of
-    /// the index's [definition](crate::IndexDefinition): the values may have any bytes instead of other columns of
-    /// fixed width, and empty strings instead of other variable columns. `columns`: a bit for each column of the
-    /// front, then the optional ones, then the variable ones, the lowest bit of the first number being the first;
-    /// empty: all columns. Only values that begin with `beginning` have these columns; the bytes are within the
-    /// first column. Locking cursors return whole values.
-    pub fn set_columns(&mut self, beginning: &[u8], columns: &[u64]) {
+    /// the index, see [`TableHandle::projection`]; `None`: all columns. The values may have any bytes instead of other
+    /// columns of fixed width, and empty strings instead of other variable columns. Locking cursors return whole values.
+    pub fn set_projection(&mut self, projection: Option<Projection>) {
         if let Kind::Snapshot(cursor) = &mut self.kind {
-            cursor.set_projection(beginning, columns);
+            cursor.set_projection(projection);
         }
     }
 

@@ -41,7 +41,7 @@ enum State {
 
 impl EngineTransaction {
     /// Prepares to compute aggregates of the rows of an index. `beginning`: as for
-    /// [`Cursor::set_columns`](crate::Cursor::set_columns). `columns`: those that the query counts, as numbers instead of
+    /// [`TableHandle::projection`]. `columns`: those that the query counts, as numbers instead of
     /// bits. `memory_max`: of groups, in bytes; if they take more, the rows are read several times.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use crate::open_files::{open_indexes, open_indexes_unless};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::{Codec, StorageError};
+use teak_tree::Projection;
 use teak_write_ahead_log::Record;
 
 /// A handle of a table. The table's files are opened when an index is used, and may
@@ -69,6 +70,24 @@ impl TableHandle {
     /// One index. Opens the table's files if they are closed.
     pub(crate) fn index(&self, number: IndexNumber) -> EngineResult<Arc<Index>> {
         index_at(&self.indexes()?, number).map(Arc::clone)
+    }
+
+    /// The columns of the values of an index that a reader needs, for [`Cursor::set_projection`](crate::Cursor::set_projection).
+    /// `bits`: a bit for each column of the index's [definition](crate::IndexDefinition): those of the front, then the
+    /// optional ones, then the variable ones, the lowest bit of the first number being the first, which is always read.
+    /// Only values that begin with `beginning` have these columns; the bytes are within the first column. Opens the table's
+    /// files if they are closed.
+    ///
+    /// # Errors
+    /// `NoSuchIndex`; errors of opening the table's files.
+    pub fn projection(
+        &self,
+        number: IndexNumber,
+        beginning: &[u8],
+        bits: &[u64],
+    ) -> EngineResult<Projection> {
+        let columns = self.index(number)?.tree.options().columns.clone();
+        Ok(Projection::new(columns, beginning, bits))
     }
 
     /// What `open` returns for an index; while the table's files are closed, what `closed` returns for its sizes in the

@@ -36,13 +36,13 @@ pub(crate) enum ColumnBatch<'a> {
     /// Those of a page whose columns can be decoded.
     Columns(ColumnRows),
     /// Rows with whole values, or values that have only the chosen columns, as
-    /// [`Cursor::set_columns`](crate::Cursor::set_columns) describes.
+    /// [`Cursor::set_projection`](crate::Cursor::set_projection) describes.
     Rows(Rows<'a>),
 }
 
 impl EngineTransaction {
     /// Begins a scan that reads the versions that the transaction's view sees. `beginning`, `columns`: as for
-    /// [`Cursor::set_columns`](crate::Cursor::set_columns), but as numbers instead of bits.
+    /// [`TableHandle::projection`], but as numbers instead of bits.
     ///
     /// # Errors
     /// As [`EngineTransaction::cursor`]; `InvalidArgument` if the values do not have such columns, or they are floats.

@@ -190,12 +190,9 @@ impl IndexPosition {
         }
     }
 
-    pub(super) fn set_projection(&mut self, beginning: &[u8], columns: &[u64]) {
+    pub(super) fn set_projection(&mut self, projection: Option<Projection>) {
         self.detach_from_tree();
-        self.projection = (!columns.is_empty()).then(|| {
-            let of_tree = self.index.tree.options().columns.clone();
-            Projection::new(of_tree, beginning, columns)
-        });
+        self.projection = projection;
         if let Some(tree) = &mut self.tree {
             tree.set_projection(self.projection.clone());
         }

@@ -62,8 +62,8 @@ impl SnapshotCursor {
         self.position.set_prefix(prefix);
     }
 
-    pub(super) fn set_projection(&mut self, beginning: &[u8], columns: &[u64]) {
-        self.position.set_projection(beginning, columns);
+    pub(super) fn set_projection(&mut self, projection: Option<Projection>) {
+        self.position.set_projection(projection);
     }
 
     /// As `set_projection`, before the first read.

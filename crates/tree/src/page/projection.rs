@@ -10,18 +10,21 @@
 
 use super::columns::PageColumns;
 use super::value_tail::ValueTail;
-use smallvec::SmallVec;
 use std::ops::Range;
+use std::sync::Arc;
 use teak_columns::Column;
 
-/// The columns of values that a reader needs. Most are created without memory of their own, because each statement has one.
+/// The columns of values that a reader needs. Clones share their memory: each statement has some.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Projection {
+pub struct Projection(Arc<Needed>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Needed {
     columns: PageColumns,
     /// How values begin.
-    beginning: SmallVec<[u8; 8]>,
+    beginning: Box<[u8]>,
     /// A bit for each column of the front, then the optional ones, then the variable ones.
-    bits: SmallVec<[u64; 2]>,
+    bits: Box<[u64]>,
 }
 
 impl Projection {
@@ -30,24 +33,24 @@ impl Projection {
     /// of the first number is that of the first column, which is always decoded.
     #[must_use]
     pub fn new(columns: PageColumns, beginning: impl AsRef<[u8]>, bits: impl AsRef<[u64]>) -> Self {
-        Self {
+        Self(Arc::new(Needed {
             columns,
             beginning: beginning.as_ref().into(),
             bits: bits.as_ref().into(),
-        }
+        }))
     }
 
     /// The bits of column `64 * number` and the following ones.
     fn word(&self, number: usize) -> u64 {
-        self.bits.get(number).copied().unwrap_or(0)
+        self.0.bits.get(number).copied().unwrap_or(0)
     }
 
     fn words(&self, other: &Self) -> Range<usize> {
-        0..self.bits.len().max(other.bits.len())
+        0..self.0.bits.len().max(other.0.bits.len())
     }
 
     fn is_of_same_form(&self, other: &Self) -> bool {
-        self.beginning == other.beginning && self.columns == other.columns
+        self.0.beginning == other.0.beginning && self.0.columns == other.0.columns
     }
 
     fn has(&self, number: usize) -> bool {
@@ -60,11 +63,11 @@ impl Projection {
     }
 
     pub(super) fn has_optional(&self, number: usize) -> bool {
-        self.has(self.columns.value().len() + number)
+        self.has(self.0.columns.value().len() + number)
     }
 
     pub(super) fn has_variable(&self, number: usize) -> bool {
-        let columns = &self.columns;
+        let columns = &self.0.columns;
         self.has(columns.value().len() + columns.tail().optional.len() + number)
     }
 
@@ -77,7 +80,7 @@ impl Projection {
     /// The bytes after the fronts of values without the columns that are not needed, if these are all columns of the
     /// tail, and no value lacks one: each is then an empty string, of which only the length is left.
     pub(super) fn empty_tail_bytes(&self) -> Option<usize> {
-        let tail = self.columns.tail();
+        let tail = self.0.columns.tail();
         let is_empty = |number: usize, null_bit: &Option<u32>| {
             null_bit.is_none() && !self.has_variable(number)
         };
@@ -87,33 +90,35 @@ impl Projection {
     }
 
     pub(super) fn columns(&self) -> &PageColumns {
-        &self.columns
+        &self.0.columns
     }
 
     pub(super) fn is_front(&self, columns: &[Column]) -> bool {
-        self.columns.value() == columns
+        self.0.columns.value() == columns
     }
 
     pub(super) fn is_tail(&self, tail: &ValueTail) -> bool {
-        self.columns.tail() == tail
+        self.0.columns.tail() == tail
     }
 
     pub(super) fn is_beginning(&self, value: &[u8]) -> bool {
-        value.starts_with(&self.beginning)
+        value.starts_with(&self.0.beginning)
     }
 
     /// The columns of both projections; `None` if they are not of the same form of rows.
     pub(crate) fn union(&self, other: &Self) -> Option<Self> {
         let bits = self.words(other).map(|n| self.word(n) | other.word(n));
-        self.is_of_same_form(other).then(|| Self {
-            columns: self.columns.clone(),
-            beginning: self.beginning.clone(),
-            bits: bits.collect(),
+        self.is_of_same_form(other).then(|| {
+            let bits: Vec<u64> = bits.collect();
+            Self::new(self.0.columns.clone(), &self.0.beginning, bits)
         })
     }
 
     /// Whether what was decoded for this projection suffices for another one.
     pub(super) fn covers(&self, other: &Self) -> bool {
+        if Arc::ptr_eq(&self.0, &other.0) {
+            return true;
+        }
         let mut words = self.words(other);
         words.all(|n| other.word(n) & !self.word(n) == 0) && self.is_of_same_form(other)
     }

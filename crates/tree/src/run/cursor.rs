@@ -17,7 +17,7 @@ pub struct RunCursor {
     run: Arc<Run>,
     pattern: ReadPattern,
     /// The columns of values that are needed; `None`: all.
-    projection: Option<Box<Projection>>,
+    projection: Option<Projection>,
     /// The index block read last and its number.
     block: Option<(usize, Arc<IndexBlock>)>,
     /// The page read last and its number.
@@ -69,7 +69,7 @@ impl Run {
 impl RunCursor {
     /// Sets the columns of values that are needed, before the first move.
     pub(crate) fn set_projection(&mut self, projection: Option<Projection>) {
-        self.projection = projection.map(Box::new);
+        self.projection = projection;
     }
 
     fn index(&self) -> &IndexTable {
@@ -125,7 +125,7 @@ impl RunCursor {
             &block,
             number,
             self.pattern,
-            self.projection.as_deref(),
+            self.projection.as_ref(),
             &mut self.ahead,
         )?;
         self.is_cached = is_cached;

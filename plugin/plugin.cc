@@ -28,6 +28,7 @@
 #include "base/errors.h"
 #include "base/table_name.h"
 #include "handler/ha_teak.h"
+#include "monitor/backup.h"
 #include "monitor/information_schema.h"
 #include "monitor/variables.h"
 #include "pushdown/group_by.h"
@@ -140,15 +141,16 @@ bool show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type
 }
 
 /* BACKUP STAGE START, with which mariadb-backup begins. mariadb-backup copies only files with known extensions, and
-   no files of Teak. Without this warning, such a backup would seem complete. */
+   no files of Teak. Without this warning, a backup that the command `teak backup` has not armed would seem complete. */
 void prepare_for_backup() {
+  if (begin_backup_stage()) return;
   bool has_tables = false;
   // The table of index statistics does not count, because it is only a cache. Temporary tables are not listed.
   auto note = [](void *context, teak_slice name) { *static_cast<bool *>(context) |= !statistics_store::is_name(name); };
   if (teak_table_list(engine, note, &has_tables) == TEAK_OK && !has_tables) return;
   static const char text[] =
       "mariadb-backup does not copy Teak tables: this backup will not contain their rows. Use "
-      "mariadb-dump --single-transaction, or copy the data directory of a stopped server";
+      "the command `teak backup`, which runs mariadb-backup";
   sql_print_warning("TEAK: %s", text);
   if (THD *thd = current_thd)
     push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_GET_ERRMSG, ER_THD(thd, ER_GET_ERRMSG),
@@ -223,6 +225,7 @@ int init(void *plugin) {
   hton->flush_logs = flush_logs;
   hton->show_status = show_status;
   hton->prepare_for_backup = prepare_for_backup;
+  hton->end_backup = end_backup_stage;
   hton->signal_ddl_recovery_done = finish_ddl_recovery;
   hton->table_options = table_options;
   hton->index_options = index_options;
@@ -286,6 +289,7 @@ information_schema_table("TEAK_INDEXES", "Indexes of Teak tables with their file
 information_schema_table("TEAK_COLUMNS", "Columns of Teak indexes as pages store them", teak::init_columns_table),
 information_schema_table("TEAK_BACKGROUND_JOBS", "Background jobs of Teak", teak::init_background_jobs_table),
 information_schema_table("TEAK_LOG", "The write-ahead log of Teak", teak::init_log_table),
+information_schema_table("TEAK_BACKUPS", "The newest hot backup of Teak", teak::init_backups_table),
 information_schema_table("TEAK_BLOCK_MAP", "Extents of the files of Teak tables", teak::init_block_map_table)
 maria_declare_plugin_end;
 // clang-format on

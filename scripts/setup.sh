@@ -11,8 +11,8 @@ trap 'echo "error: setup stopped in line $LINENO of scripts/setup.sh" >&2' ERR
 . "$ROOT/scripts/apt.sh"
 
 RUST_MINIMUM=1.88
-SERVER_PACKAGES=(mariadb-server mariadb-server-core mariadb-client mariadb-client-core mariadb-common mariadb-test
-    mariadb-test-data libmariadb3 libmariadb-dev libmariadbd19 libmariadbd-dev)
+SERVER_PACKAGES=(mariadb-server mariadb-server-core mariadb-client mariadb-client-core mariadb-common mariadb-backup
+    mariadb-test mariadb-test-data libmariadb3 libmariadb-dev libmariadbd19 libmariadbd-dev)
 OPTIONAL_PACKAGES=(mariadb-plugin-rocksdb)    # MyRocks, for the benchmarks
 TOOL_PACKAGES=(g++ clang-format make dpkg-dev xz-utils ca-certificates python3 python3-venv pkg-config sysbench)
 DOWNLOADS=$BUILD/downloads

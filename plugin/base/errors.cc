@@ -98,6 +98,7 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
       break;
     case TEAK_IO:
     case TEAK_UNAVAILABLE:
+    case TEAK_BACKUP_FAILED:
     case TEAK_IN_USE:
     case TEAK_POISONED:
     case TEAK_INVALID_ARGUMENT:

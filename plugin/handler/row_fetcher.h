@@ -97,9 +97,9 @@ class RowFetcher {
   const RowPositions &positions_;
   ConflictingRow &conflicting_row_;
   PrefetchWindow *const window_;
-  Cursor rows_;   // reads rows by primary key
+  Cursor rows_;                 // reads rows by primary key
   bool is_rows_bound_ = false;  // since the last begin_reads()
-  Cursor probe_;  // checks that a locked row still has an entry
+  Cursor probe_;                // checks that a locked row still has an entry
   uint key_ = MAX_KEY;
   bool all_columns_ = false;  // the complete row may be written back
   bool positions_only_ = false;
@@ -109,7 +109,7 @@ class RowFetcher {
   bool looks_up_all_ = false;             // rows_ returns all columns until the next begin_reads()
   std::vector<my_bitmap_map> needed_by_;  // the set for which needed_ was made
   Columns needed_;
-  bool is_conflicting_row_ = false;       // the last row was returned from conflicting_row_
+  bool is_conflicting_row_ = false;  // the last row was returned from conflicting_row_
   ByteBuffer compared_key_;
   BlobArena blobs_;
 };

@@ -14,9 +14,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "base/engine.h"
 #include "base/errors.h"
+#include "monitor/backup.h"
 #include "monitor/measurements.h"
 #include "monitor/refusals.h"
 
@@ -37,6 +39,11 @@ uint open_files;
 ulonglong max_lock_memory;
 ulonglong loader_memory_size;
 char *tmp_dir;
+char *backup_target;
+std::string backup_directory;  // the value of the variable
+uint backup_throttle;
+uint backup_lease;
+ulonglong max_pinned_bytes;
 
 ulonglong half_of_memory() {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -102,7 +109,39 @@ void update_loader_memory_size(THD *thd, st_mysql_sys_var *, void *, const void 
     raise(thd, status, "teak_loader_memory_size");
 }
 
+void update_backup_target(THD *, st_mysql_sys_var *, void *target, const void *save) {
+  const char *directory = *static_cast<const char *const *>(save);
+  // Ending a backup may remove large files. Statements that use any variable need the lock.
+  mysql_mutex_unlock(&LOCK_global_system_variables);
+  const bool failed = request_backup(directory);
+  mysql_mutex_lock(&LOCK_global_system_variables);
+  if (failed) return;
+  // Statements that read the variable hold the lock, too.
+  backup_directory = directory == nullptr ? "" : directory;
+  *static_cast<char **>(target) = backup_directory.data();
+}
+
 }  // namespace
+
+static MYSQL_SYSVAR_STR(backup_target, backup_target, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_NOCMDOPT,
+                        "Directory of a hot backup. SET GLOBAL arms the backup: it begins when BACKUP STAGE END ends a "
+                        "backup that has blocked commits, for example one of mariadb-backup. Empty: cancels it. The "
+                        "command `teak backup` sets it",
+                        nullptr, update_backup_target, "");
+
+static MYSQL_SYSVAR_UINT(backup_throttle, backup_throttle, PLUGIN_VAR_RQCMDARG,
+                         "MiB per second that a hot backup copies. 0: no limit", nullptr, nullptr, 0, 0, 1 << 20, 0);
+
+static MYSQL_SYSVAR_UINT(
+    backup_lease, backup_lease, PLUGIN_VAR_RQCMDARG,
+    "Seconds after which a hot backup is cancelled that makes no progress, or is armed and does not begin", nullptr,
+    nullptr, 600, 1, 86400, 0);
+
+static MYSQL_SYSVAR_ULONGLONG(
+    backup_max_pinned_bytes, max_pinned_bytes, PLUGIN_VAR_RQCMDARG,
+    "Bytes on the disk that a hot backup may retain: freed blocks, files of dropped tables and trimmed log segments "
+    "that are not copied yet. A backup that needs more is cancelled. 0: no limit",
+    nullptr, nullptr, 64ULL << 30, 0, ULONGLONG_MAX, 0);
 
 static MYSQL_SYSVAR_ULONGLONG(cache_size, cache_size, PLUGIN_VAR_RQCMDARG,
                               "Memory budget of the engine in bytes: page cache, memtables, nodes, locks, buffers, "
@@ -204,6 +243,12 @@ static MYSQL_THDVAR_ULONGLONG(page_size, PLUGIN_VAR_RQCMDARG,
                               "PAGE_SIZE, in bytes before compression, of tables that are created without this option",
                               nullptr, nullptr, 65536, 4096, 4194304, 1024);
 
+uint64_t backup_bytes_per_second() { return static_cast<uint64_t>(backup_throttle) << 20; }
+
+uint64_t backup_lease_milliseconds() { return static_cast<uint64_t>(backup_lease) * 1000; }
+
+uint64_t backup_max_pinned_bytes() { return max_pinned_bytes; }
+
 struct st_mysql_sys_var *system_variables[] = {MYSQL_SYSVAR(cache_size),
                                                MYSQL_SYSVAR(commit_sync),
                                                MYSQL_SYSVAR(background_threads),
@@ -223,6 +268,10 @@ struct st_mysql_sys_var *system_variables[] = {MYSQL_SYSVAR(cache_size),
                                                MYSQL_SYSVAR(bulk_load_threshold),
                                                MYSQL_SYSVAR(loader_memory_size),
                                                MYSQL_SYSVAR(tmp_dir),
+                                               MYSQL_SYSVAR(backup_target),
+                                               MYSQL_SYSVAR(backup_throttle),
+                                               MYSQL_SYSVAR(backup_lease),
+                                               MYSQL_SYSVAR(backup_max_pinned_bytes),
                                                nullptr};
 
 ha_create_table_option table_options[] = {HA_TOPTION_SYSVAR("COMPRESSION", compression, row_format),

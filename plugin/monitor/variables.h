@@ -40,6 +40,11 @@ bool session_refuse_stale_writes(THD *thd);
 bool session_commit_sync(THD *thd);
 ulonglong session_bulk_load_threshold(THD *thd);
 
+/* The limits of hot backups. */
+uint64_t backup_bytes_per_second();
+uint64_t backup_lease_milliseconds();
+uint64_t backup_max_pinned_bytes();
+
 /* The caller owns the text; it must remain valid until another text is set or the connection ends. */
 void set_session_last_lock_timeout(THD *thd, char *text);
 

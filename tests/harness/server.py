@@ -134,8 +134,7 @@ class Server:
             plugins.append("ha_teak")
         directory = plugin_directory(teak)
         link_plugins(teak, directory)
-        (self.directory / "tmp").mkdir(parents=True, exist_ok=True)
-        self._install_system_tables()
+        self.install_system_tables()
         Path(self.socket).unlink(missing_ok=True)
         command = [*self.prefix, "mariadbd", "--no-defaults", f"--datadir={self.directory}/data", f"--socket={self.socket}", "--skip-networking",
                    f"--pid-file={self._pid_file()}", f"--tmpdir={self.directory}/tmp", "--plugin-maturity=experimental",
@@ -148,8 +147,10 @@ class Server:
         self._pid_file().write_text(f"{process.pid}\n")
         return process
 
-    def _install_system_tables(self):
+    def install_system_tables(self):
+        """Creates the data directory, if there is none, and the directory of temporary files."""
         data, new = self.directory / "data", self.directory / "data.new"
+        (self.directory / "tmp").mkdir(parents=True, exist_ok=True)
         if (data / "mysql").is_dir():
             return
         shutil.rmtree(new, ignore_errors=True)

@@ -172,15 +172,15 @@ impl PreparedCheckpoint {
             shared.rewrite_superblock()?;
             shared.sync()?;
         }
-        let superblock = superblock.encode()?;
+        let encoded = superblock.encode()?;
         self.stage = Stage::InDoubt;
-        shared.file.write_all_at(&superblock, self.slot.offset())?;
+        shared.file.write_all_at(&encoded, self.slot.offset())?;
         shared.sync()?;
         self.stage = Stage::Durable;
         let map = std::mem::take(&mut self.map);
-        shared.made_durable(self.slot, self.generation, self.capture.version, map);
+        shared.made_durable(self.slot, superblock, self.capture.version, map);
         let other = self.slot.other().offset();
-        let _ = shared.file.write_all_at(&superblock, other);
+        let _ = shared.file.write_all_at(&encoded, other);
         shared.truncate_free_tail(tail_bytes_min);
         Ok(())
     }

@@ -46,14 +46,15 @@ impl BlockFile {
         // Blocks beyond the end of a file that was cut off are reported when they are read.
         let map = read_space_map(&*file, &superblock).unwrap_or_default();
         let space = Space::opened(superblock.end, &map.free, &map.places);
-        let generation = superblock.generation;
-        let mut state = FileState::new(space, slot, generation, map.places, false);
+        let payload = superblock.payload.clone();
+        let id = superblock.file;
+        let mut state = FileState::new(space, slot, Some(superblock), map.places, false);
         let reason = "the file was opened to read what is intact";
         state.refuse(StorageError::corrupt(path, slot.offset(), reason));
         let file_bytes = file.len()?;
-        let shared = SharedFile::new(file, superblock.file, file_bytes, state);
+        let shared = SharedFile::new(file, id, file_bytes, state);
         let older = unreadable.or(stale);
-        Ok((Self::from_shared(shared), superblock.payload, older))
+        Ok((Self::from_shared(shared), payload, older))
     }
 }
 
@@ -72,7 +73,7 @@ impl BlockFile {
         let file_bytes = file.len()?;
         let space = Space::opened(file_bytes.max(BLOCKS_START), &ExtentSet::default(), &[]);
         let slot = SuperblockSlot::First;
-        let mut state = FileState::new(space, slot, 0, Vec::new(), false);
+        let mut state = FileState::new(space, slot, None, Vec::new(), false);
         state.refuse(StorageError::corrupt(path, 0, "no superblock is valid"));
         let shared = SharedFile::new(file, file_id, file_bytes, state);
         Ok(Self::from_shared(shared))

@@ -3,6 +3,7 @@
 use crate::address::BlockAddress;
 use crate::block::{Block, BlockKind};
 use crate::checkpoint::{CheckpointTurn, PreparedCheckpoint};
+use crate::checkpoint_pin::CheckpointPin;
 use crate::extents::ExtentSet;
 use crate::file_map::FileMap;
 use crate::layout::BLOCKS_START;
@@ -41,7 +42,8 @@ impl BlockFile {
         file_id: FileId,
         payload: &[u8],
     ) -> StorageResult<Self> {
-        let superblock = SuperblockInfo::new(file_id, 1, payload).encode()?;
+        let created = SuperblockInfo::new(file_id, 1, payload);
+        let superblock = created.encode()?;
         let file = disk.create(path)?;
         let written = SuperblockSlot::BOTH
             .iter()
@@ -53,7 +55,13 @@ impl BlockFile {
             return Err(error);
         }
         let space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
-        let state = FileState::new(space, SuperblockSlot::First, 1, Vec::new(), true);
+        let state = FileState::new(
+            space,
+            SuperblockSlot::First,
+            Some(created),
+            Vec::new(),
+            true,
+        );
         Ok(Self {
             shared: SharedFile::new(file, file_id, BLOCKS_START, state),
         })
@@ -130,11 +138,12 @@ impl BlockFile {
         }
         let map = read_space_map(&*file, &superblock)?;
         let space = Space::opened(superblock.end, &map.free, &map.places);
-        let durable = superblock.generation;
-        let mut state = FileState::new(space, slot, durable, map.places, !settled);
+        let payload = superblock.payload.clone();
+        let id = superblock.file;
+        let mut state = FileState::new(space, slot, Some(superblock), map.places, !settled);
         state.generation = generation;
-        let shared = SharedFile::new(file, superblock.file, file_bytes, state);
-        Ok((Self { shared }, superblock.payload))
+        let shared = SharedFile::new(file, id, file_bytes, state);
+        Ok((Self { shared }, payload))
     }
 
     pub(crate) fn from_shared(shared: Arc<SharedFile>) -> Self {
@@ -237,6 +246,14 @@ impl BlockFile {
     #[must_use]
     pub fn pin(&self) -> Pin {
         Pin::new(Arc::clone(&self.shared))
+    }
+
+    /// Retains the blocks of the last durable checkpoint, so that they can be copied. Does no I/O.
+    ///
+    /// # Errors
+    /// `Corrupt` if the file was opened without a valid superblock.
+    pub fn pin_checkpoint(&self) -> StorageResult<CheckpointPin> {
+        CheckpointPin::new(Arc::clone(&self.shared))
     }
 
     /// Waits until no checkpoint of this file is in progress, and begins one.

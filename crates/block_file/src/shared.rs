@@ -4,7 +4,7 @@
 use crate::extents::Extent;
 use crate::space::Space;
 use crate::statistics::BlockFileCounters;
-use crate::superblock::{SUPERBLOCK_BYTES, SuperblockSlot};
+use crate::superblock::{SUPERBLOCK_BYTES, SuperblockInfo, SuperblockSlot};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +35,14 @@ pub(crate) struct FileState {
     is_slot_durable: bool,
     /// The generation of the last durable superblock.
     pub durable_generation: u64,
+    /// The version of the file that the last durable superblock describes.
+    durable_version: u64,
+    /// The last durable superblock; `None` if the file was opened without one.
+    durable: Option<Arc<SuperblockInfo>>,
+    /// Pins of the last durable checkpoint.
+    durable_pins: usize,
+    /// The space maps of older checkpoints that are pinned.
+    pinned_maps: Vec<PinnedMap>,
     /// The highest generation that may be in the file.
     pub generation: u64,
     /// The space of the last durable superblock's space map.
@@ -49,6 +57,14 @@ pub(crate) struct FileState {
     truncating: bool,
     /// The error that every later checkpoint returns.
     pub refusal: Option<StorageError>,
+}
+
+/// The space of the space map of a checkpoint that is pinned and no longer the last durable one.
+#[derive(Debug)]
+struct PinnedMap {
+    generation: u64,
+    map: Vec<Extent>,
+    pins: usize,
 }
 
 impl SharedFile {
@@ -88,21 +104,32 @@ impl SharedFile {
         self.checkpoint_ended.notify_one();
     }
 
-    /// The checkpoint `generation`, captured at `version`, is durable in `slot`,
+    /// The checkpoint with this superblock, captured at `version`, is durable in `slot`,
     /// with its space map in `map`.
     pub fn made_durable(
         &self,
         slot: SuperblockSlot,
-        generation: u64,
+        superblock: SuperblockInfo,
         version: u64,
         map: Vec<Extent>,
     ) {
         let mut state = self.state.lock();
         state.durable_slot = slot;
         state.is_slot_durable = true;
-        state.durable_generation = generation;
+        let old_generation = state.durable_generation;
+        state.durable_generation = superblock.generation;
+        state.durable_version = version;
+        state.durable = Some(Arc::new(superblock));
         state.may_list_new_blocks = true;
-        let old_map = std::mem::replace(&mut state.map, map);
+        let mut old_map = std::mem::replace(&mut state.map, map);
+        let pins = std::mem::take(&mut state.durable_pins);
+        if pins > 0 {
+            state.pinned_maps.push(PinnedMap {
+                generation: old_generation,
+                map: std::mem::take(&mut old_map),
+                pins,
+            });
+        }
         state.space.made_durable(version, old_map);
         drop(state);
         self.reclaim();
@@ -197,28 +224,71 @@ impl SharedFile {
 }
 
 impl FileState {
-    /// The state of a file whose last superblock is in `durable_slot`, has that
-    /// generation, and has its space map in `map`. `is_slot_durable`: whether that
-    /// slot is durable, and not only the copy of the superblock in the other slot.
+    /// The state of a file whose last superblock is in `durable_slot`, and has its space map in
+    /// `map`. `is_slot_durable`: whether that slot is durable, and not only the copy of the
+    /// superblock in the other slot. `durable` is `None` if no superblock is valid.
     pub fn new(
         space: Space,
         durable_slot: SuperblockSlot,
-        durable_generation: u64,
+        durable: Option<SuperblockInfo>,
         map: Vec<Extent>,
         is_slot_durable: bool,
     ) -> Self {
+        let generation = durable.as_ref().map_or(0, |durable| durable.generation);
         Self {
+            durable_version: space.version(),
             space,
             durable_slot,
             is_slot_durable,
-            durable_generation,
-            generation: durable_generation,
+            durable_generation: generation,
+            durable: durable.map(Arc::new),
+            durable_pins: 0,
+            pinned_maps: Vec::new(),
+            generation,
             map,
             may_list_new_blocks: is_slot_durable,
             checkpoint_running: false,
             truncating: false,
             refusal: None,
         }
+    }
+
+    /// Pins the last durable checkpoint: retains its blocks and its space map. Returns its
+    /// superblock and its version; `None` if there is no valid superblock.
+    pub fn pin_durable(&mut self) -> Option<(Arc<SuperblockInfo>, u64)> {
+        let superblock = Arc::clone(self.durable.as_ref()?);
+        self.space.pin_version(self.durable_version);
+        self.durable_pins += 1;
+        Some((superblock, self.durable_version))
+    }
+
+    /// Ends a pin of the checkpoint `generation`, whose version is `version`.
+    pub fn unpin_durable(&mut self, generation: u64, version: u64) {
+        self.space.unpin(version);
+        if generation == self.durable_generation {
+            self.durable_pins -= 1;
+            return;
+        }
+        let position = self
+            .pinned_maps
+            .iter()
+            .position(|pinned| pinned.generation == generation);
+        if let Some(position) = position
+            && let Some(pinned) = self.pinned_maps.get_mut(position)
+        {
+            pinned.pins -= 1;
+            if pinned.pins == 0 {
+                for extent in self.pinned_maps.swap_remove(position).map {
+                    self.space.release(extent);
+                }
+            }
+        }
+    }
+
+    /// The bytes of space maps that only pins need.
+    pub fn pinned_map_bytes(&self) -> u64 {
+        let maps = self.pinned_maps.iter().flat_map(|pinned| &pinned.map);
+        maps.map(|extent| extent.bytes).sum()
     }
 
     /// Makes all later checkpoints fail with this error, or with that of an earlier call.

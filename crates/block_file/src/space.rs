@@ -293,6 +293,22 @@ impl Space {
         self.version
     }
 
+    /// Retains the space of an older version, which a checkpoint that may be on disk retains now.
+    pub fn pin_version(&mut self, version: u64) {
+        self.holders.pin(version);
+    }
+
+    /// The number of the current version.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The freed bytes that are retained for the pins of a version. Other pins and checkpoints may
+    /// need them, too.
+    pub fn held_bytes(&self, version: u64) -> u64 {
+        self.holders.held_bytes(version)
+    }
+
     /// Ends a pin. Later calls of [`Space::reclaim`] free the space that only this pin needed.
     pub fn unpin(&mut self, version: u64) {
         self.holders.unpin(version);

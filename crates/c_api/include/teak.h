@@ -1,7 +1,7 @@
 // The C interface of the Teak storage engine. Generated from crates/c_api: do not edit.
 //
 // Sections: version; status and errors; bytes and handles; engine and options; tables;
-// transactions; rows; cursors; monitoring. Calls for database servers are in teak_server.h.
+// transactions; rows; cursors; hot backup; monitoring. Calls for database servers are in teak_server.h.
 //
 // Pointers must not be NULL unless stated; NULL is refused with TEAK_INVALID_ARGUMENT. Strings are
 // UTF-8 with a length. Structs that later versions may extend begin with struct_size, which the
@@ -153,6 +153,8 @@ typedef enum teak_status {
   // A file of the table is missing, or log records that are retained for the table cannot be
   // applied to it. No row is lost if the files can be read later.
   TEAK_UNAVAILABLE = 23,
+  // A backup cannot begin, or has ended before its copy was complete.
+  TEAK_BACKUP_FAILED = 24,
 } teak_status;
 
 // Copies the message of the calling thread's last error into `buffer`, followed by a NUL if there
@@ -163,6 +165,10 @@ size_t teak_last_error(char *buffer, size_t capacity);
 
 // --- Bytes and handles ---------------------------------------------------------------------------
 // Handles are opaque.
+
+// A cut of a backup, from teak_backup_begin() to teak_backup_end(). All threads may use it
+// concurrently.
+typedef struct teak_backup teak_backup;
 
 // The columns of values that readers of an index need, from teak_columns_new() to teak_columns_free(). All threads may use
 // it concurrently.
@@ -1017,6 +1023,54 @@ teak_status teak_cursor_previous(teak_cursor *cursor, teak_row *row);
 // Releases the lock of the row that a locking cursor last returned, for example because the row
 // does not match a condition. The row remains locked if the transaction had locked it before.
 teak_status teak_cursor_unlock(teak_cursor *cursor);
+
+// --- Hot backup ----------------------------------------------------------------------------------
+// The steps: begin; copy steps, until there is no other file; finish; end.
+
+// How far a backup is.
+typedef struct teak_backup_progress {
+  // Number of files, the log included.
+  uint64_t files;
+  // Number of files that are copied.
+  uint64_t files_copied;
+  // Bytes that are copied.
+  uint64_t bytes_copied;
+  // Bytes that are on the disk only because the backup needs them.
+  uint64_t pinned_bytes;
+} teak_backup_progress;
+
+// Cuts a backup: pins the state of all transactions that are committed now, in a few milliseconds.
+// A transaction that commits during the call may or may not be part of it. The backup will be
+// copied to `directory`, at most `bytes_per_second` (0: no limit). It is cancelled when it retains
+// more than `pinned_bytes_max` bytes on the disk (0: no limit), or makes no progress for
+// `lease_milliseconds`. TEAK_BACKUP_FAILED when another backup is in progress, or a table is
+// damaged, unavailable or read-only.
+teak_status teak_backup_begin(teak_engine *engine,
+                              teak_slice directory,
+                              uint64_t bytes_per_second,
+                              uint64_t pinned_bytes_max,
+                              uint64_t lease_milliseconds,
+                              teak_backup **backup);
+
+// Calls `sink` with the path of each index file of the backup, relative to the data directory and
+// to the target. The slice is valid during the call of `sink`.
+teak_status teak_backup_list(const teak_backup *backup,
+                             void (*sink)(void *context, teak_slice path),
+                             void *context);
+
+// Copies and verifies the next file. TEAK_NOT_FOUND when there is no other. Several threads may
+// copy concurrently. After another error the backup has ended, and the copy is incomplete.
+teak_status teak_backup_copy_step(const teak_backup *backup);
+
+// Makes the copy durable, and a data directory, after all files are copied.
+teak_status teak_backup_finish(const teak_backup *backup);
+
+// Returns how far the backup is.
+teak_status teak_backup_get_progress(const teak_backup *backup, teak_backup_progress *progress);
+
+// Releases what the backup retains, and frees the handle. No other call may use the backup now. NULL
+// is allowed.
+void teak_backup_end(teak_backup *backup);
 
 // --- Monitoring ----------------------------------------------------------------------------------
 

@@ -979,6 +979,82 @@ teak_status teak_log_describe(teak_engine *engine,
                               void (*sink)(void *context, const teak_log_info *log),
                               void *context);
 
+// --- Hot backup ----------------------------------------------------------------------------------
+// The steps: arm; begin a stage; end the stage. The engine copies in a thread of its own.
+
+// Where a requested backup stands.
+typedef enum teak_backup_state {
+  // It waits for the server to block commits.
+  TEAK_BACKUP_ARMED = 0,
+  // The cut is made, and its files are being copied.
+  TEAK_BACKUP_COPYING = 1,
+  // The copy is complete.
+  TEAK_BACKUP_COMPLETE = 2,
+  // It has failed, or was cancelled.
+  TEAK_BACKUP_ENDED = 3,
+} teak_backup_state;
+
+// A requested backup.
+typedef struct teak_backup_info {
+  // Where it stands.
+  teak_backup_state state;
+  // The directory to copy to.
+  teak_slice target;
+  // When it was armed, in microseconds since 1970.
+  uint64_t armed_microseconds;
+  // When it was complete, or has failed; 0: not yet.
+  uint64_t ended_microseconds;
+  // How many times the server has begun to block commits for a backup since it was armed.
+  uint64_t stages;
+  // Whether the cut is made.
+  bool is_cut;
+  // The position in the log of the cut.
+  uint64_t position;
+  // How long the cut took.
+  uint64_t cut_microseconds;
+  // Number of files, the log included.
+  uint64_t files;
+  // Number of files that are copied.
+  uint64_t files_copied;
+  // Bytes that are copied.
+  uint64_t bytes_copied;
+  // Bytes that are on the disk only because the backup needs them.
+  uint64_t pinned_bytes;
+  // Why it has failed; empty if it has not.
+  teak_slice failure;
+} teak_backup_info;
+
+// Requests a backup to `directory`, an absolute path, at most `bytes_per_second` (0: no limit). The
+// next call of teak_backup_end_stage() makes the cut. The request ends if there is none within
+// `armed_milliseconds`; a request with the same directory extends the time. TEAK_BACKUP_FAILED when
+// another backup is armed or in progress.
+teak_status teak_backup_arm(teak_engine *engine,
+                            teak_slice directory,
+                            uint64_t bytes_per_second,
+                            uint64_t armed_milliseconds);
+
+// Notes that the server begins to block commits for a backup. Returns whether a backup is armed.
+bool teak_backup_begin_stage(teak_engine *engine);
+
+// Called when the server ends a backup, before it permits commits again. If `commits_are_blocked`,
+// makes the cut of an armed backup, in a few milliseconds, and starts the thread that copies.
+// Otherwise an armed backup fails. The backup is cancelled when it retains more than
+// `pinned_bytes_max` bytes on the disk (0: no limit), or makes no progress for
+// `lease_milliseconds`. teak_backup_describe() reports failures.
+teak_status teak_backup_end_stage(teak_engine *engine,
+                                  bool commits_are_blocked,
+                                  uint64_t pinned_bytes_max,
+                                  uint64_t lease_milliseconds);
+
+// Ends the requested backup if it is armed or in progress.
+teak_status teak_backup_cancel(teak_engine *engine);
+
+// Calls `sink` for the newest requested backup, if there was one since the engine was opened.
+// Slices are valid during the call of `sink`.
+teak_status teak_backup_describe(teak_engine *engine,
+                                 void (*sink)(void *context, const teak_backup_info *backup),
+                                 void *context);
+
 #ifdef __cplusplus
 }
 #endif

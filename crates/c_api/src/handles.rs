@@ -1,7 +1,8 @@
 //! The types behind the opaque handles.
 
 use ::teak_engine::{
-    Cursor, Engine, EngineTransaction, Projection, TableHandle, TransactionHandle,
+    Backup, BackupTarget, Cursor, Engine, EngineTransaction, Projection, TableHandle,
+    TransactionHandle,
 };
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -10,6 +11,13 @@ use std::sync::Arc;
 /// concurrently.
 pub struct teak_engine {
     pub(crate) engine: Engine,
+}
+
+/// A cut of a backup, from teak_backup_begin() to teak_backup_end(). All threads may use it
+/// concurrently.
+pub struct teak_backup {
+    pub(crate) backup: Backup,
+    pub(crate) target: BackupTarget,
 }
 
 /// An open table, from teak_table_open() to teak_table_close(). All threads may use it

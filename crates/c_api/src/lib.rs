@@ -13,6 +13,7 @@
 mod allocator;
 mod boundary;
 
+pub mod backup;
 pub mod codec;
 pub mod cursor;
 pub mod engine;

@@ -3,6 +3,7 @@
 pub mod aggregate;
 pub mod aggregate_query;
 pub mod alteration;
+pub mod backup;
 pub mod block_map;
 pub mod columns;
 pub mod cursor;

@@ -59,6 +59,8 @@ pub enum teak_status {
     /// A file of the table is missing, or log records that are retained for the table cannot be
     /// applied to it. No row is lost if the files can be read later.
     TEAK_UNAVAILABLE = 23,
+    /// A backup cannot begin, or has ended before its copy was complete.
+    TEAK_BACKUP_FAILED = 24,
 }
 
 impl From<()> for teak_status {

@@ -66,6 +66,11 @@ const TEAK: &[Section] = &[
         files: &["cursor"],
     },
     Section {
+        title: "Hot backup",
+        text: "The steps: begin; copy steps, until there is no other file; finish; end.",
+        files: &["backup"],
+    },
+    Section {
         title: "Monitoring",
         text: "",
         files: &["monitoring"],
@@ -131,13 +136,18 @@ const SERVER: &[Section] = &[
         text: "",
         files: &["server/jobs", "server/log"],
     },
+    Section {
+        title: "Hot backup",
+        text: "The steps: arm; begin a stage; end the stage. The engine copies in a thread of its own.",
+        files: &["server/backup"],
+    },
 ];
 
 const TEAK_TOP: &str = "\
 // The C interface of the Teak storage engine. Generated from crates/c_api: do not edit.
 //
 // Sections: version; status and errors; bytes and handles; engine and options; tables;
-// transactions; rows; cursors; monitoring. Calls for database servers are in teak_server.h.
+// transactions; rows; cursors; hot backup; monitoring. Calls for database servers are in teak_server.h.
 //
 // Pointers must not be NULL unless stated; NULL is refused with TEAK_INVALID_ARGUMENT. Strings are
 // UTF-8 with a length. Structs that later versions may extend begin with struct_size, which the

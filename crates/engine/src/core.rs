@@ -5,6 +5,8 @@
 //! Public calls, the row path, recovery and the constructors of the contexts use the whole core.
 
 pub(crate) mod aborted_load;
+pub(crate) mod backup_files;
+pub(crate) mod backup_job;
 pub(crate) mod budget;
 pub(crate) mod checkpoint_progress;
 pub(crate) mod checkpoint_queue;
@@ -50,6 +52,7 @@ pub(crate) mod write_access;
 pub(crate) mod written;
 
 use self::aborted_load::AbortedLoad;
+use self::backup_job::BackupJob;
 use self::budget::Budget;
 use self::checkpoint_progress::CheckpointProgress;
 use self::checkpoint_queue::CheckpointQueue;
@@ -98,6 +101,8 @@ pub(crate) struct EngineCore {
     pub transactions: TransactionSystem,
     pub aborted: AbortedLoad,
     pub prepared: PreparedList,
+    /// The backup that the server has requested.
+    pub backup_job: BackupJob,
     pub tables: Mutex<Tables>,
     /// Serialises table changes and the capture of the catalogue.
     pub table_changes: Mutex<()>,

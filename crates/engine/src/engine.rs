@@ -78,6 +78,9 @@ impl Engine {
     /// Errors of flushing and syncing. The log still contains the changes that are not flushed.
     pub fn close(self) -> EngineResult<()> {
         self.core.pacer.disable();
+        self.core
+            .backup_job
+            .stop(&self.core.files.backup, &self.core.log);
         let checkpoints = CheckpointContext::from(&*self.core);
         let outcome = checkpoints.checkpoint_all(false).and_then(|()| {
             // A file that could not be made smaller remains valid. A message reports the error.
@@ -99,6 +102,9 @@ impl Engine {
     /// without flushing.
     fn stop(&self) {
         self.core.pacer.disable();
+        self.core
+            .backup_job
+            .stop(&self.core.files.backup, &self.core.log);
         self.core.transactions.interrupt_all();
         self.threads.stop(&self.core);
         self.core.log_sync.end();

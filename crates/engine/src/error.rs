@@ -66,6 +66,8 @@ pub enum EngineError {
         /// Names the file and the reason.
         cause: StorageError,
     },
+    /// A backup cannot begin, or has ended before its copy was complete; the text is the reason.
+    BackupFailed(String),
     /// The log has reached its bound, and no checkpoint could trim it in time.
     LogFull {
         /// The bound, in bytes.
@@ -140,6 +142,7 @@ impl fmt::Display for EngineError {
                 f,
                 "the log has reached its bound of {bytes_max} bytes, and no checkpoint could trim it in time"
             ),
+            Self::BackupFailed(reason) => write!(f, "the backup has failed: {reason}"),
             Self::InvalidArgument(text) | Self::Internal(text) => f.write_str(text),
         }
     }

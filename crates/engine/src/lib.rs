@@ -40,6 +40,7 @@
 //! ```
 
 mod alter;
+mod backup;
 mod block_map;
 mod catalogue;
 mod column_list;
@@ -82,8 +83,12 @@ mod write;
 pub mod fuzzing;
 
 pub use alter::{AddedIndex, Alteration, AlterationPlan, EntryOrder, PlannedIndex};
+pub use backup::{Backup, BackupFile, BackupProgress, BackupTarget};
+pub use backup::{BackupReport, BackupRequest};
 pub use block_map::IndexRange;
 pub use column_list::{ColumnPlace, ColumnReport};
+pub use core::backup_files::BackupLimits;
+pub use core::backup_job::BackupState;
 pub use core::counters::COUNTERS;
 pub use core::delays::{DelayCause, DelayCounts};
 pub use cursor::{Cursor, LockPolicy, ReadMode, Row, RowRetention, Rows, Seek};

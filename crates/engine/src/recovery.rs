@@ -195,6 +195,7 @@ fn into_core(
         transactions,
         aborted: AbortedLoad::new(options.aborted_ranges_max),
         prepared: Default::default(),
+        backup_job: Default::default(),
         tables: Mutex::new(replay.tables),
         table_changes: Mutex::new(()),
         catalogue_writes: Mutex::new(()),

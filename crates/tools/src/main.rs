@@ -1,9 +1,11 @@
 //! `teak`: command-line tools of the storage engine. `teak help` describes the commands.
 
+mod backup;
 mod cell;
 mod convert_dump;
 mod definition;
 mod dump;
+mod failure;
 mod index_files;
 mod inspect;
 mod names;
@@ -29,6 +31,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Backup(backup::Arguments),
     ConvertDump(convert_dump::Arguments),
     Dump(dump::Arguments),
     Inspect(inspect::Arguments),
@@ -38,6 +41,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Backup(arguments) => backup::run(&arguments),
         Command::ConvertDump(arguments) => convert_dump::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),

@@ -21,11 +21,15 @@ use crate::node::{Node, NodeBlock, NodeLink, NodePlace, encode_node, node_block_
 use crate::payload::Payload;
 use crate::tree::Tree;
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use teak_base::{Lsn, StorageError, StorageResult, WriteId};
-use teak_block_file::{BlockAddress, CheckpointTurn, PreparedCheckpoint, WrittenBlocks};
+use teak_base::{FileId, Lsn, StorageError, StorageResult, WriteId};
+use teak_block_file::{
+    BlockAddress, BlockFile, CheckpointPin, CheckpointTurn, PreparedCheckpoint, WrittenBlocks,
+};
+use teak_disk::Disk;
 
 /// The right to make the next checkpoint of a tree. Dropping it lets another
 /// thread begin one.
@@ -126,6 +130,29 @@ impl Tree {
     #[must_use]
     pub fn durable_lsn(&self) -> Lsn {
         self.install.lock().durable_lsn
+    }
+
+    /// Retains the blocks of the last durable checkpoint, so that they can be copied. Does no I/O.
+    ///
+    /// # Errors
+    /// `Corrupt` if the tree was opened without a valid superblock.
+    pub fn pin_checkpoint(&self) -> StorageResult<CheckpointPin> {
+        self.file.pin_checkpoint()
+    }
+
+    /// As [`Tree::pin_checkpoint`], for a file that no tree has open: as long as the pin exists, no
+    /// tree that is open may write the file, unless the tree is pinned, too.
+    ///
+    /// # Errors
+    /// As [`Tree::open_not_before`].
+    pub fn pin_closed(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        file_id: FileId,
+        generation_min: u64,
+    ) -> StorageResult<CheckpointPin> {
+        let (file, _) = BlockFile::open_not_before(disk, path, file_id, generation_min)?;
+        file.pin_checkpoint()
     }
 
     /// The number of the last durable checkpoint. It increases with each checkpoint.

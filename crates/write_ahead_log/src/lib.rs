@@ -10,6 +10,7 @@
 mod append;
 mod bound;
 mod compression;
+mod copy;
 mod error;
 mod field;
 mod format;
@@ -43,6 +44,7 @@ pub mod fuzzing;
 
 pub use append::{LogReservation, LogSpace};
 pub use bound::LogUse;
+pub use copy::LogHold;
 pub use field::{Rest, WriteOperation};
 pub use id_list::{IdParts, WriteIds, WriteIdsIter};
 pub use list::{Operations, OperationsIter};

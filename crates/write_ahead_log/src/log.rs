@@ -4,7 +4,7 @@
 use crate::bound::LogBound;
 use crate::options::SegmentCreation;
 use crate::segment_pool::SegmentPool;
-use crate::segments::SegmentList;
+use crate::segments::{SegmentEntry, SegmentList};
 use crate::space::{SpaceCredit, SpacePolicy};
 use crate::state::State;
 use crate::statistics::{LogCounters, LogStatistics};
@@ -92,7 +92,13 @@ impl WriteAheadLog {
             state.needed_from = state.needed_from.max(before.0.min(state.end()));
             self.publish_limit(&mut state);
         }
-        self.add_trimmed(trimmed, totals.count);
+        self.retire(trimmed, totals.count)
+    }
+
+    /// Adds files of trimmed segments to those that are reused or removed. `segments` is the number
+    /// of segments that remain in the log.
+    pub(crate) fn retire(&self, trimmed: Vec<SegmentEntry>, segments: u64) -> StorageResult<()> {
+        self.add_trimmed(trimmed, segments);
         match self.segment_creation {
             SegmentCreation::OnDemand => self.remove_trimmed(),
             SegmentCreation::Ahead | SegmentCreation::AheadOrOnDemand => Ok(()),

@@ -167,6 +167,50 @@ pub(crate) fn read_between<E: From<StorageError>>(
     (from, until): (Lsn, Lsn),
     visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
+    let segments = open_listed(disk, directory, instance, listed)?;
+    let mut visit_before = |lsn: Lsn, record: Record<'_>| match lsn < until {
+        true => visit(lsn, record),
+        false => Ok(()),
+    };
+    let mut visit = |batch: Batch| visit_records(&batch, from.0, &mut visit_before);
+    read_all(&segments, from.0, Some(until.0), &mut visit)?;
+    Ok(())
+}
+
+/// Visits the bytes of the log from `from` up to `until`, in pieces that begin and end between two
+/// records; the caller chooses the two positions like this. The first argument of `visit` is the
+/// position of the piece. Otherwise as [`read_between`].
+pub(crate) fn read_bytes_between(
+    disk: &dyn Disk,
+    directory: &Path,
+    instance: u64,
+    listed: &[SegmentEntry],
+    (from, until): (Lsn, Lsn),
+    visit: &mut dyn FnMut(u64, &[u8]) -> StorageResult<()>,
+) -> StorageResult<()> {
+    let segments = open_listed(disk, directory, instance, listed)?;
+    let mut visit = |batch: Batch| {
+        let begins = batch.end_lsn - batch.raw.len() as u64;
+        let skip = from.0.saturating_sub(begins);
+        let excess = batch.end_lsn.saturating_sub(until.0);
+        let length = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let end = batch.raw.len().saturating_sub(length(excess));
+        match batch.raw.get(length(skip)..end) {
+            Some(piece) if !piece.is_empty() => visit(begins + skip, piece),
+            _ => Ok(()),
+        }
+    };
+    read_all(&segments, from.0, Some(until.0), &mut visit)?;
+    Ok(())
+}
+
+/// Opens segments of an open log.
+fn open_listed(
+    disk: &dyn Disk,
+    directory: &Path,
+    instance: u64,
+    listed: &[SegmentEntry],
+) -> StorageResult<Vec<UsedSegment>> {
     let mut segments = Vec::with_capacity(listed.len());
     for entry in listed {
         let segment = Segment::open(disk, directory, entry.number, instance)?;
@@ -176,17 +220,11 @@ pub(crate) fn read_between<E: From<StorageError>>(
             None => {
                 let path = segment_path(directory, entry.number);
                 let reason = "the segment's beginning is damaged";
-                return Err(StorageError::corrupt(&path, 0, reason).into());
+                return Err(StorageError::corrupt(&path, 0, reason));
             }
         }
     }
-    let mut visit_before = |lsn: Lsn, record: Record<'_>| match lsn < until {
-        true => visit(lsn, record),
-        false => Ok(()),
-    };
-    let mut visit = |batch: Batch| visit_records(&batch, from.0, &mut visit_before);
-    read_all(&segments, from.0, Some(until.0), &mut visit)?;
-    Ok(())
+    Ok(segments)
 }
 
 /// Passes the batches of all segments that end after `from` to `visit`, up to the batch that

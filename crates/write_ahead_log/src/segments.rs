@@ -7,6 +7,18 @@ use std::collections::VecDeque;
 pub(crate) struct SegmentList {
     segments: VecDeque<SegmentEntry>,
     bytes: u64,
+    /// Trimmed segments that a hold retains, oldest first. They are not part of the log's size.
+    held: VecDeque<SegmentEntry>,
+    hold: Option<Hold>,
+    /// The number of the last hold.
+    last_hold: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    number: u64,
+    /// The position at which it ends.
+    until: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +44,42 @@ impl SegmentList {
         Self {
             bytes: older.iter().map(|segment| segment.bytes).sum(),
             segments: older.into(),
+            held: VecDeque::new(),
+            hold: None,
+            last_hold: 0,
         }
+    }
+
+    /// Begins to retain all segments of the log. Returns the number of the hold; `None` if there is another one.
+    pub(crate) fn begin_hold(&mut self) -> Option<u64> {
+        if self.hold.is_some() {
+            return None;
+        }
+        self.last_hold += 1;
+        let (number, until) = (self.last_hold, u64::MAX);
+        self.hold = Some(Hold { number, until });
+        Some(number)
+    }
+
+    /// Limits the hold to the segments with records before `until`.
+    pub(crate) fn limit_hold(&mut self, until: u64) {
+        if let Some(hold) = &mut self.hold {
+            hold.until = until;
+        }
+    }
+
+    /// Ends a hold, unless it has ended. Returns the trimmed segments that it has retained.
+    pub(crate) fn end_hold(&mut self, number: u64) -> Vec<SegmentEntry> {
+        if self.hold.is_none_or(|hold| hold.number != number) {
+            return Vec::new();
+        }
+        self.hold = None;
+        self.held.drain(..).collect()
+    }
+
+    /// Bytes of the trimmed segments that a hold retains.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held.iter().map(|segment| segment.bytes).sum()
     }
 
     /// Adds a new segment; it becomes the current one.
@@ -60,17 +107,21 @@ impl SegmentList {
             }
             if let Some(oldest) = self.segments.pop_front() {
                 self.bytes -= oldest.bytes;
-                taken.push(oldest);
+                match self.hold {
+                    Some(hold) if oldest.first_lsn < hold.until => self.held.push_back(oldest),
+                    _ => taken.push(oldest),
+                }
             }
         }
         taken
     }
 
-    /// The segments with records from `from` up to `until`.
+    /// The segments with records from `from` up to `until`, including those that a hold retains.
     pub(crate) fn between(&self, from: u64, until: u64) -> Vec<SegmentEntry> {
-        let next = self.segments.iter().skip(1).map(|next| next.first_lsn);
+        let all = || self.held.iter().chain(&self.segments);
+        let next = all().skip(1).map(|next| next.first_lsn);
         let ends = next.chain([u64::MAX]);
-        let listed = self.segments.iter().zip(ends);
+        let listed = all().zip(ends);
         let is_read =
             |(segment, end): &(&SegmentEntry, u64)| segment.first_lsn < until && *end > from;
         listed

@@ -27,6 +27,8 @@ struct Holder {
     version: u64,
     count: usize,
     held: Vec<FreedSpace>,
+    /// The bytes in `held`.
+    held_bytes: u64,
 }
 
 /// Holders by version. Most files have one or two, and only one for each running statement.
@@ -54,6 +56,7 @@ impl ByVersion {
                     version,
                     count,
                     held,
+                    held_bytes: 0,
                 };
                 self.0.insert(position, holder);
             }
@@ -118,6 +121,13 @@ impl Holders {
         self.pins.add(version);
     }
 
+    /// The bytes in the list of the pins of a version.
+    pub fn held_bytes(&self, version: u64) -> u64 {
+        let holder = self.pins.0.get(self.pins.position(version));
+        let holder = holder.filter(|holder| holder.version == version);
+        holder.map_or(0, |holder| holder.held_bytes)
+    }
+
     /// Ends a pin. The time does not depend on the freed space that it needed.
     pub fn unpin(&mut self, version: u64) {
         let ended = self.pins.end_one(version);
@@ -175,6 +185,7 @@ impl Holders {
             return false;
         };
         holder.held.push(space);
+        holder.held_bytes += space.extent.bytes;
         *bytes += space.extent.bytes;
         true
     }

@@ -70,6 +70,7 @@ impl From<EngineError> for Failure {
             EngineError::TableReadOnly { cause, .. } if cause.is_no_space() => TEAK_NO_SPACE,
             EngineError::TableReadOnly { .. } => TEAK_READ_ONLY,
             EngineError::TableUnavailable { .. } => TEAK_UNAVAILABLE,
+            EngineError::BackupFailed(_) => TEAK_BACKUP_FAILED,
             EngineError::InvalidArgument(_) => TEAK_INVALID_ARGUMENT,
             _ => TEAK_INTERNAL,
         };

@@ -30,6 +30,8 @@ pub(crate) struct EngineCounts {
     pub flush_bytes_uncompressed: AtomicU64,
     pub flush_bytes_written: AtomicU64,
     pub flush_failures: AtomicU64,
+    /// How often a flush or a checkpoint has failed because a disk was full.
+    pub full_disks: AtomicU64,
     pub recovered_records: AtomicU64,
     /// Writes and locks refused because the row had changed after the snapshot.
     pub conflicts: AtomicU64,

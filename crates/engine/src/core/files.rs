@@ -1,5 +1,6 @@
 //! The files of indexes: creating, opening and removing them.
 
+use super::backup_files::BackupFiles;
 use super::file_counts::FileCounts;
 use super::live_trees::LiveTrees;
 use super::messages::Messages;
@@ -24,6 +25,8 @@ pub(crate) struct IndexFiles {
     pub messages: Messages,
     pub counts: FileCounts,
     pub live_trees: LiveTrees,
+    /// The files that a backup needs.
+    pub backup: BackupFiles,
     unowned: Mutex<UnownedFiles>,
     /// Directories of index files. The names of these directories are durable. When a file in a
     /// directory is removed, the directory leaves the set: once it is empty, the server may remove
@@ -96,6 +99,7 @@ impl IndexFiles {
             messages,
             counts: FileCounts::default(),
             live_trees: LiveTrees::default(),
+            backup: BackupFiles::default(),
             unowned: Mutex::default(),
             durable_directories: Mutex::default(),
         }
@@ -203,6 +207,7 @@ impl IndexFiles {
         let path = self.directory.join(&entry.path);
         let generation = entry.durable_generation;
         let tree = Tree::open_not_before(&self.disk, &path, entry.file, generation, &self.cache)?;
+        self.backup.opened(entry.file, &tree);
         Ok(self.counted(tree, entry))
     }
 
@@ -211,6 +216,7 @@ impl IndexFiles {
         let path = self.directory.join(&entry.path);
         let generation = entry.durable_generation;
         let tree = Tree::open_damaged(&self.disk, &path, entry.file, generation, &self.cache)?;
+        self.backup.opened(entry.file, &tree);
         Ok(self.counted(tree, entry))
     }
 
@@ -256,6 +262,9 @@ impl IndexFiles {
         for path in paths {
             let full = self.directory.join(path);
             self.note_removal(&full);
+            if let Some(file) = file_id_of(path) {
+                self.backup.removes(file, &self.disk, &full);
+            }
             match self.disk.remove(&full) {
                 Ok(()) | Err(StorageError::NotFound { .. }) => {
                     if let (Some(file), Some(directory)) = (file_id_of(path), path.parent()) {
@@ -278,6 +287,10 @@ impl IndexFiles {
     /// file that cannot be moved now is moved when the engine is opened next.
     pub(crate) fn set_aside(&self, paths: &[PathBuf]) {
         for path in paths {
+            if let Some(file) = file_id_of(path) {
+                let full = self.directory.join(path);
+                self.backup.removes(file, &self.disk, &full);
+            }
             if let Err(error) = self.move_aside(&self.directory.join(path)) {
                 let text = format!("a damaged file cannot be set aside now: {error}");
                 self.messages.warning(&text);

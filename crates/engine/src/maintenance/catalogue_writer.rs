@@ -85,6 +85,13 @@ impl CatalogueContext<'_> {
         self.write(&self.capture(replay_from, false))
     }
 
+    /// Captures the catalogue for a backup. The caller holds the mutex of table changes, and retains
+    /// the log.
+    pub(crate) fn capture_for_backup(&self) -> Catalogue {
+        let replay_from = self.log_needed_from(self.log.end());
+        self.capture(replay_from, false)
+    }
+
     /// Captures and writes the catalogue outside a checkpoint, with the indexes and
     /// retained ids in `entries` instead of the current ones. The caller holds the mutex
     /// of table changes.

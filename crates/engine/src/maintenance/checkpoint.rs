@@ -63,6 +63,7 @@ impl<'a> From<&'a EngineCore> for CheckpointContext<'a> {
             flush: core.into(),
             catalogue: core.into(),
             idle_tables: IdleTables {
+                backup: &core.files.backup,
                 tables: &core.tables,
                 flush: core.into(),
                 kept: core.options.open_tables_kept,
@@ -116,6 +117,11 @@ impl CheckpointContext<'_> {
         self.flush.transactions.prune();
         self.release_memory();
         self.report_aborted();
+        let full_disks = self.flush.counts.full_disks.load(Ordering::Relaxed);
+        self.catalogue
+            .files
+            .backup
+            .enforce_limits(self.flush.log, self.flush.messages, full_disks);
         if self.settling.run_pass(&mut state.settling) {
             self.forget_aborted();
         }

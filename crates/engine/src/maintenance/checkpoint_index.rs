@@ -114,6 +114,7 @@ impl FlushContext<'_> {
                 }
                 self.messages.report_damage(index, error);
                 if error.is_no_space() {
+                    self.counts.full_disks.fetch_add(1, Ordering::Relaxed);
                     index.tree.truncate_free_tail();
                 }
                 index.checkpoint_retry.fail(error.clone());

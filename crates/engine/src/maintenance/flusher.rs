@@ -347,6 +347,7 @@ impl FlushContext<'_> {
         }
         self.messages.report_damage(index, error);
         if error.is_no_space() {
+            self.counts.full_disks.fetch_add(1, Ordering::Relaxed);
             // Frees the space of the failed job's output.
             index.tree.truncate_free_tail();
         }

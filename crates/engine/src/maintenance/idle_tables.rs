@@ -12,6 +12,7 @@
 //! are tables without handles above the limit.
 
 use super::flusher::FlushContext;
+use crate::core::backup_files::BackupFiles;
 use crate::core::index::Index;
 use crate::core::maintenance_state::IdleSweep;
 use crate::core::table::Table;
@@ -49,6 +50,7 @@ pub(super) enum OpenTrees {
 
 /// The parts of an engine that closing idle tables needs.
 pub(super) struct IdleTables<'a> {
+    pub backup: &'a BackupFiles,
     pub tables: &'a Mutex<Tables>,
     pub flush: FlushContext<'a>,
     /// Tables without handles are closed while more tables than this are open.
@@ -271,6 +273,8 @@ impl IdleTables<'_> {
         let Some((indexes, is_used)) = table.withdraw_indexes() else {
             return false;
         };
+        // A file that is opened again does not know the pins of a backup.
+        let is_used = is_used || self.backup.wants_any(&indexes);
         // An alteration may have begun since the first check, and have installed its list.
         if is_used
             || table.altering.load(Ordering::Acquire)

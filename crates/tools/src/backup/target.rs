@@ -1,0 +1,110 @@
+//! The directory of a backup.
+
+use super::client::State;
+use crate::failure::failure;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
+use std::path::{Path, PathBuf};
+
+/// Where the server copies its files to, in the target.
+const STAGING: &str = "#teak";
+
+/// Moved last: without it the target is no data directory of Teak.
+const CATALOGUE: &str = "teak.catalogue";
+
+/// A text about the backup.
+const INFO: &str = "teak_backup_info";
+
+/// The directory of a backup.
+pub(super) struct Target {
+    pub directory: PathBuf,
+    /// The server copies to this directory.
+    pub staging: PathBuf,
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+impl Target {
+    /// Creates the directory, and in it one that the server can write. `data` is the server's data directory, whose
+    /// owner is the server's user.
+    pub(super) fn create(directory: &Path, data: &Path) -> io::Result<Self> {
+        let at =
+            |path: &Path, outcome: io::Result<()>| outcome.map_err(|error| named(path, &error));
+        at(directory, fs::create_dir_all(directory))?;
+        let directory = directory.canonicalize()?;
+        if fs::read_dir(&directory)?.next().is_some() {
+            let text = format!("{} is not empty", directory.display());
+            return Err(failure(text));
+        }
+        let staging = directory.join(STAGING);
+        at(&staging, fs::create_dir(&staging))?;
+        let server = fs::metadata(data).map_err(|error| named(data, &error))?;
+        let own = fs::metadata(&staging)?;
+        if server.uid() != own.uid() {
+            at(
+                &staging,
+                chown(&staging, Some(server.uid()), Some(server.gid())),
+            )?;
+            // The server's user may pass through the directory, and not list it.
+            at(
+                &directory,
+                fs::set_permissions(&directory, Permissions::from_mode(0o711)),
+            )?;
+        }
+        Ok(Self { directory, staging })
+    }
+
+    /// Moves the files of the server's copy next to those of mariadb-backup, and writes the text about the backup.
+    pub(super) fn complete(&self, state: &State) -> io::Result<()> {
+        self.move_all(Path::new(""))?;
+        let info = format!(
+            "position = {}\nfiles = {}\nbytes = {}\n",
+            state.position, state.files, state.bytes_copied
+        );
+        let path = self.directory.join(INFO);
+        fs::write(&path, info).map_err(|error| named(&path, &error))?;
+        File::open(&path)?.sync_all()?;
+        self.move_one(Path::new(CATALOGUE))?;
+        fs::remove_dir(&self.staging).map_err(|error| named(&self.staging, &error))?;
+        File::open(&self.directory)?.sync_all()
+    }
+
+    /// Moves the files of a directory, except the catalogue.
+    fn move_all(&self, relative: &Path) -> io::Result<()> {
+        let from = self.staging.join(relative);
+        for entry in fs::read_dir(&from).map_err(|error| named(&from, &error))? {
+            let entry = entry?;
+            let path = relative.join(entry.file_name());
+            if entry.file_type()?.is_dir() {
+                self.move_all(&path)?;
+                fs::remove_dir(entry.path())?;
+            } else if path != Path::new(CATALOGUE) {
+                self.move_one(&path)?;
+            }
+        }
+        let directory = self.directory.join(relative);
+        File::open(&directory)
+            .and_then(|opened| opened.sync_all())
+            .map_err(|error| named(&directory, &error))
+    }
+
+    fn move_one(&self, relative: &Path) -> io::Result<()> {
+        let (from, to) = (self.staging.join(relative), self.directory.join(relative));
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let own = fs::metadata(&self.directory)?;
+        // The server's user can write the directory, so links in it are not followed.
+        let file = fs::symlink_metadata(&from).map_err(|error| named(&from, &error))?;
+        if !file.is_file() {
+            return Err(failure(format!("{} is not a file", from.display())));
+        }
+        if file.uid() != own.uid() {
+            lchown(&from, Some(own.uid()), Some(own.gid()))?;
+        }
+        fs::rename(&from, &to).map_err(|error| named(&to, &error))
+    }
+}

@@ -116,19 +116,3 @@ fn locking_cursors_return_and_lock_one_row() {
     delete(other, &table, "002", "value").unwrap();
     assert!(is_timeout(delete(other, &table, "001", "value")));
 }
-
-#[test]
-fn rows_end_before_a_row_that_is_elsewhere() {
-    let (engine, table) = settled();
-    commit(&engine, |t| insert(t, &table, "0505", "value").unwrap());
-    let t = &mut begin(&engine);
-    let mut cursor = open(t, &table, ReadMode::Snapshot);
-    cursor
-        .seek(t, b"047", teak_engine::Seek::AtOrAfter)
-        .unwrap()
-        .unwrap();
-    assert_eq!(next(&mut cursor, t, 0, 10), ["048", "049", "050"]);
-    assert_eq!(next(&mut cursor, t, 2, 10), ["0505"]);
-    assert_eq!(next(&mut cursor, t, 0, 2), ["051", "052"]);
-    assert_eq!(cursor.next(t).unwrap().unwrap().key, b"052");
-}

@@ -1,10 +1,8 @@
 //! Reading several rows of a page together.
 
 use super::{CursorPosition, TreeCursor};
-use crate::key_search::key_order;
+use crate::Page;
 use crate::merge::heap::Direction;
-use crate::source::Source;
-use crate::{Page, VersionCursor};
 use teak_base::visibility::Visibility;
 
 /// Consecutive rows that a reader sees, in one page.
@@ -56,12 +54,12 @@ impl<'a> PageRows<'a> {
 }
 
 impl<V: Visibility> TreeCursor<V> {
-    /// The source with the row at the position, if the following rows may be those of its page.
+    /// The source with the next rows, if no other source has any in the leaf.
     #[inline]
-    fn source_of_rows(&self) -> Option<usize> {
+    fn single_source(&self) -> Option<usize> {
         match self.position {
             CursorPosition::Source(index)
-                if self.heap.top() == Some(index)
+                if self.heap.len() == 1
                     && self.layers.is_empty()
                     && self.direction == Direction::Forward
                     && self.is_within_range(index)
@@ -71,13 +69,6 @@ impl<V: Visibility> TreeCursor<V> {
             }
             _ => None,
         }
-    }
-
-    /// The key at which another source of the leaf has rows, too.
-    #[inline]
-    fn key_of_others(&self) -> Option<&[u8]> {
-        let second = self.heap.second(&self.sources)?;
-        self.sources.get(second).map(Source::key)
     }
 
     /// The page of a source and the number of the entry, if the reader sees all entries of the page.
@@ -108,20 +99,13 @@ impl<V: Visibility> TreeCursor<V> {
     #[inline]
     #[must_use]
     pub fn page_rows(&self, max: usize) -> Option<PageRows<'_>> {
-        let (page, first) = self.seen_page(self.source_of_rows()?)?;
+        let (page, first) = self.seen_page(self.single_source()?)?;
         let len = max.min(page.entries() - first);
         if len == 0 {
             return None;
         }
         let mut rows = PageRows { page, first, len };
         rows.limit(|key| !self.is_past_limit(key));
-        if let Some(others) = self.key_of_others() {
-            let precedes = |key: &[u8]| key_order(key, others).is_lt();
-            if !precedes(page.key(first)) {
-                return None;
-            }
-            rows.limit(precedes);
-        }
         Some(rows)
     }
 
@@ -133,10 +117,6 @@ impl<V: Visibility> TreeCursor<V> {
             CursorPosition::Source(index) => self.sources.get_mut(index),
             _ => None,
         };
-        let has_passed = source.is_some_and(|source| source.pass_in_page(rows));
-        if has_passed && self.heap.len() > 1 {
-            self.heap.top_moved(&self.sources);
-        }
-        has_passed
+        source.is_some_and(|source| source.pass_in_page(rows))
     }
 }

@@ -48,7 +48,6 @@ bool RowCodec::needs_all(const my_bitmap_map *read, size_t words) const {
 std::vector<uint64_t> RowCodec::columns_for(const std::vector<my_bitmap_map> &read) const {
   constexpr size_t BITS = 64;
   static_assert(sizeof(my_bitmap_map) == sizeof(uint64_t), "a word of a bitmap has 64 columns");
-  if (needs_all(read.data(), read.size())) return {};
   const std::vector<uint64_t> &stored = plan_->stored_bits;
   const size_t words = std::min(read.size(), stored.size());
   std::vector<uint64_t> needed(plan_->always_read);

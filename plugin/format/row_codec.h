@@ -60,9 +60,9 @@ class RowCodec {
 
   /* Whether a reader of this set, of so many words, needs all columns. */
   bool needs_all(const my_bitmap_map *read, size_t words) const;
-  /* The columns that a reader of this set needs, as teak_cursor_set_columns() numbers them. Empty if it needs all. */
+  /* The columns that a reader of this set needs, as the bits of teak_columns_new(). */
   std::vector<uint64_t> columns_for(const std::vector<my_bitmap_map> &read) const;
-  /* The number of a column, counted as the bits of teak_cursor_set_columns(); 0: values do not have the column. */
+  /* The number of a column, counted as the bits of teak_columns_new(); 0: values do not have the column. */
   size_t number_of(uint32_t column) const;
   /* How values of this schema version begin. */
   teak_slice beginning() const;

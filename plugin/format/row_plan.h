@@ -103,10 +103,10 @@ struct RowPlan {
   };
   std::vector<Stored> stored_columns;
   /* The same columns for the readers of some of them. A bit for each column of the table that is stored and not generated,
-     and the number of each column, counted as the bits of teak_cursor_set_columns(); 0: not stored. */
+     and the number of each column, counted as the bits of teak_columns_new(); 0: not stored. */
   std::vector<uint64_t> stored_bits;
   std::vector<uint16_t> stored_numbers;
-  std::vector<uint64_t> always_read;  // bits of teak_cursor_set_columns()
+  std::vector<uint64_t> always_read;  // bits of teak_columns_new()
   size_t fixed_bytes_max = 0;         // header, NULL area, runs, nullables
   ColumnLayout layout;
   std::vector<Place> places;  // of the layout's columns

@@ -48,7 +48,7 @@ class PushedColumns {
   /* As above, for an item that is a column. Sets the field. */
   std::optional<uint32_t> place_of(Item *item, const Field **field);
 
-  /* For each place the number of the column, counted as the bits of teak_cursor_set_columns(). */
+  /* For each place the number of the column, counted as the bits of teak_columns_new(). */
   const std::vector<size_t> &numbers() const { return numbers_; }
 
  private:

@@ -223,6 +223,28 @@ pub(crate) fn decode(
     Ok(Block { description, raw })
 }
 
+/// What the header of a block claims; nothing of it is verified.
+pub(crate) struct ClaimedBlock {
+    pub file: FileId,
+    pub address: BlockAddress,
+    pub kind: Option<BlockKind>,
+}
+
+/// Reads the header that `bytes` begin with. `None` if they are shorter, or if the block would be too large.
+pub(crate) fn claimed_block(bytes: &[u8]) -> Option<ClaimedBlock> {
+    let fields = Fields::take(bytes).ok()?;
+    let header = u32::try_from(BLOCK_HEADER_BYTES).ok()?;
+    let address = BlockAddress {
+        offset: fields.offset,
+        bytes: fields.stored_bytes.checked_add(header)?,
+    };
+    Some(ClaimedBlock {
+        file: FileId(fields.file),
+        address,
+        kind: BlockKind::from_number(fields.kind),
+    })
+}
+
 struct Fields {
     file: u64,
     offset: u64,

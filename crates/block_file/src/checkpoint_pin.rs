@@ -10,14 +10,13 @@
 //! The source file may be removed or renamed during this: its handle remains usable.
 
 use crate::address::BlockAddress;
-use crate::block::{self, BlockKind};
+use crate::block::{self, ClaimedBlock, claimed_block};
 use crate::extents::Extent;
 use crate::layout::{BLOCK_HEADER_BYTES, BLOCKS_START, whole_units};
 use crate::reader::read_space_map;
 use crate::shared::SharedFile;
 use crate::superblock::{SuperblockInfo, SuperblockSlot};
 use std::sync::Arc;
-use teak_base::bytes::{Malformed, Take};
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 use teak_base::{FileId, StorageError, StorageResult};
 use teak_disk::DiskFile;
@@ -133,7 +132,7 @@ impl CheckpointPin {
             |bytes: u64| usize::try_from(bytes).map_err(|_| corrupt("a block is too large"));
         let mut bytes = vec![0; length((end - at).min(WINDOW_BYTES))?];
         file.read_exact_at(&mut bytes, at)?;
-        let first = block_bytes(&bytes).map_err(|_| corrupt("no block begins here"))?;
+        let (_, first) = block_and_space(&bytes).ok_or_else(|| corrupt("no block begins here"))?;
         if first > end - at {
             return Err(corrupt("a block ends after the space in use"));
         }
@@ -156,15 +155,12 @@ impl Drop for CheckpointPin {
     }
 }
 
-/// The space of the block that begins `bytes`, according to its header.
-fn block_bytes(bytes: &[u8]) -> Result<u64, Malformed> {
-    let mut take = Take::new(bytes);
-    take.take(20)?;
-    let stored = take.u32()?;
-    if stored as usize > BLOCK_RAW_BYTES_MAX {
-        return Err(Malformed);
-    }
-    Ok(whole_units(u64::from(stored) + BLOCK_HEADER_BYTES as u64))
+/// The block that begins `bytes` and its space, according to its header.
+fn block_and_space(bytes: &[u8]) -> Option<(ClaimedBlock, u64)> {
+    let block = claimed_block(bytes)?;
+    let space = whole_units(block.address.bytes.into());
+    let is_possible = block.address.bytes as usize <= BLOCK_RAW_BYTES_MAX + BLOCK_HEADER_BYTES;
+    is_possible.then_some((block, space))
 }
 
 /// Verifies the blocks in `bytes`, which begin at the offset `start` of the file. Returns the length
@@ -182,23 +178,17 @@ fn verify_blocks(
         if rest.len() < BLOCK_HEADER_BYTES {
             break;
         }
-        let space = block_bytes(rest).map_err(|_| corrupt("no block begins here"))?;
+        let block = block_and_space(rest);
+        let (claimed, space) = block.ok_or_else(|| corrupt("no block begins here"))?;
         let space = usize::try_from(space).map_err(|_| corrupt("a block is too large"))?;
         if space > rest.len() {
             break;
         }
-        let mut take = Take::new(rest);
-        let short = |_: Malformed| corrupt("no block begins here");
-        take.take(20).map_err(short)?;
-        let stored = take.u32().map_err(short)?;
-        let kind = BlockKind::from_number(take.u8().map_err(short)?);
+        let kind = claimed.kind;
         let kind = kind.ok_or_else(|| corrupt("the kind of the block is unknown"))?;
-        let length = BLOCK_HEADER_BYTES + stored as usize;
-        let address = BlockAddress {
-            offset,
-            bytes: u32::try_from(length).map_err(|_| corrupt("a block is too large"))?,
-        };
-        let whole = rest.get(..length).unwrap_or_default();
+        let bytes = claimed.address.bytes;
+        let address = BlockAddress { offset, bytes };
+        let whole = rest.get(..bytes as usize).unwrap_or_default();
         block::verify(file.path(), id, address, kind, whole)?;
         at += space;
     }

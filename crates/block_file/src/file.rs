@@ -164,7 +164,7 @@ impl BlockFile {
     /// later one, unless it is damaged. See [`BlockFile::open_not_before`].
     #[must_use]
     pub fn durable_generation(&self) -> u64 {
-        self.shared.state().durable_generation
+        self.shared.state().durable_generation()
     }
 
     /// The path that the file was opened with.

@@ -1,10 +1,9 @@
 //! Finding blocks of a damaged file to which no readable block refers.
 
 use crate::address::BlockAddress;
-use crate::block::{Block, BlockKind};
+use crate::block::{Block, BlockKind, claimed_block};
 use crate::file::BlockFile;
 use crate::layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START, whole_units};
-use teak_base::bytes::{Malformed, Take};
 use teak_base::{StorageError, StorageResult};
 
 /// Bytes that one read requests from the disk.
@@ -89,17 +88,9 @@ impl BlockFile {
             read.or_else(|_| self.read_window(at, header, window))
                 .ok()?;
         }
-        let decode = |bytes| -> Result<Option<BlockAddress>, Malformed> {
-            let mut take = Take::new(bytes);
-            let is_here = take.u64()? == self.file_id().0 && take.u64()? == at;
-            take.u32()?;
-            let stored = take.u32()?;
-            let is_kind = take.u8()? == kind.number();
-            let bytes = u32::try_from(u64::from(stored) + BLOCK_HEADER_BYTES as u64).ok();
-            let address = bytes.map(|bytes| BlockAddress { offset: at, bytes });
-            Ok(address.filter(|_| is_here && is_kind))
-        };
-        decode(window.header(at)?).ok().flatten()
+        let block = claimed_block(window.header(at)?)?;
+        let is_here = block.file == self.file_id() && block.address.offset == at;
+        (is_here && block.kind == Some(kind)).then_some(block.address)
     }
 
     fn read_window(&self, at: u64, bytes: u64, window: &mut Window) -> Result<(), StorageError> {

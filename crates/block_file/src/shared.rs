@@ -33,8 +33,6 @@ pub(crate) struct FileState {
     /// Whether it is known that the superblock in `durable_slot` is durable, and not only
     /// its copy in the other slot.
     is_slot_durable: bool,
-    /// The generation of the last durable superblock.
-    pub durable_generation: u64,
     /// The version of the file that the last durable superblock describes.
     durable_version: u64,
     /// The last durable superblock; `None` if the file was opened without one.
@@ -116,8 +114,7 @@ impl SharedFile {
         let mut state = self.state.lock();
         state.durable_slot = slot;
         state.is_slot_durable = true;
-        let old_generation = state.durable_generation;
-        state.durable_generation = superblock.generation;
+        let old_generation = state.durable_generation();
         state.durable_version = version;
         state.durable = Some(Arc::new(superblock));
         state.may_list_new_blocks = true;
@@ -240,7 +237,6 @@ impl FileState {
             space,
             durable_slot,
             is_slot_durable,
-            durable_generation: generation,
             durable: durable.map(Arc::new),
             durable_pins: 0,
             pinned_maps: Vec::new(),
@@ -251,6 +247,13 @@ impl FileState {
             truncating: false,
             refusal: None,
         }
+    }
+
+    /// The generation of the last durable superblock; 0 if the file was opened without one.
+    pub fn durable_generation(&self) -> u64 {
+        self.durable
+            .as_ref()
+            .map_or(0, |durable| durable.generation)
     }
 
     /// Pins the last durable checkpoint: retains its blocks and its space map. Returns its
@@ -265,7 +268,7 @@ impl FileState {
     /// Ends a pin of the checkpoint `generation`, whose version is `version`.
     pub fn unpin_durable(&mut self, generation: u64, version: u64) {
         self.space.unpin(version);
-        if generation == self.durable_generation {
+        if generation == self.durable_generation() {
             self.durable_pins -= 1;
             return;
         }

@@ -256,7 +256,7 @@ typedef struct teak_aggregate_item {
 typedef struct teak_aggregate_query {
   // How values begin that have the form of the index's columns; others are converted first.
   teak_slice beginning;
-  // The numbers of the columns that are read, counted as the bits of teak_cursor_set_columns(), each once. The first
+  // The numbers of the columns that are read, counted as the bits of teak_columns_new(), each once. The first
   // column of the index, and floats, are not allowed.
   const size_t *columns;
   // Their number.

@@ -18,7 +18,7 @@ use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{
     AddedIndex, Alteration, AlterationPlan, Engine, EngineOptions, EngineResult, EntryOrder,
-    IndexNumber, PlannedIndex, RowEntry, TableHandle,
+    IndexNumber, PlannedIndex, TableHandle,
 };
 use teak_testing::Random;
 
@@ -27,18 +27,7 @@ fn load(engine: &Engine, table: &TableHandle, prefix: &str) {
     let mut load = transaction.begin_load(table, &[true, false], 1).unwrap();
     for n in 0..500 {
         let (key, value) = (format!("{prefix}{n:05}"), format!("loaded {n}"));
-        let second = format!("{value}\0{key}");
-        let entry = |index, key, value| RowEntry {
-            index: IndexNumber(index),
-            unique: false,
-            key,
-            value,
-        };
-        load.add(&[
-            entry(0, key.as_bytes(), value.as_bytes()),
-            entry(1, second.as_bytes(), b""),
-        ])
-        .unwrap();
+        add_to_load(&mut load, &key, &value).unwrap();
     }
     transaction.finish_load(load, &mut |_, _| ()).unwrap();
     transaction.commit().unwrap();

@@ -14,23 +14,9 @@ use std::sync::Arc;
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{
     Engine, EngineError, EngineResult, EngineTransaction, IndexNumber, Isolation, ReadMode,
-    RowEntry, RowLoad, TableHandle, WaitError,
+    RowEntry, TableHandle, WaitError,
 };
 use teak_testing::FaultDisk;
-
-fn add(load: &mut RowLoad, key: &str, value: &str) -> EngineResult<()> {
-    let second = format!("{value}\0{key}");
-    let entry = |index, key, value| RowEntry {
-        index: IndexNumber(index),
-        unique: false,
-        key,
-        value,
-    };
-    load.add(&[
-        entry(0, key.as_bytes(), value.as_bytes()),
-        entry(1, second.as_bytes(), b""),
-    ])
-}
 
 /// Loads rows in the order of the iterator.
 fn load(
@@ -40,7 +26,7 @@ fn load(
 ) -> EngineResult<u64> {
     let mut load = transaction.begin_load(table, &[true, false], 1)?;
     for n in numbers {
-        add(&mut load, &format!("{n:06}"), &format!("value {n}"))?;
+        add_to_load(&mut load, &format!("{n:06}"), &format!("value {n}"))?;
     }
     transaction.finish_load(load, &mut |_, _| ())
 }
@@ -74,7 +60,7 @@ fn rows_are_loaded_into_an_empty_and_a_full_table() {
     let mut reports = Vec::new();
     let mut first = transaction.begin_load(&table, &[true, false], 1).unwrap();
     for n in shuffled(20_000) {
-        add(&mut first, &format!("{n:06}"), &format!("value {n}")).unwrap();
+        add_to_load(&mut first, &format!("{n:06}"), &format!("value {n}")).unwrap();
     }
     assert_eq!(first.rows(), 20_000);
     assert!(see(&mut transaction, &table).is_empty());
@@ -226,7 +212,7 @@ fn a_dropped_load_leaves_no_space_in_use() {
     let mut transaction = begin(&engine);
     let mut dropped = transaction.begin_load(&table, &[true, false], 1).unwrap();
     for n in 0..30_000 {
-        add(&mut dropped, &format!("{n:06}"), "value").unwrap();
+        add_to_load(&mut dropped, &format!("{n:06}"), "value").unwrap();
     }
     drop(dropped);
     transaction.rollback();
@@ -365,10 +351,10 @@ fn an_interrupt_ends_a_load() {
     let (engine, table) = fresh();
     let mut transaction = begin(&engine);
     let mut interrupted = transaction.begin_load(&table, &[true, false], 1).unwrap();
-    add(&mut interrupted, "1", "one").unwrap();
+    add_to_load(&mut interrupted, "1", "one").unwrap();
     transaction.handle().interrupt();
     let is_interrupted = |error| matches!(error, EngineError::Wait(WaitError::Interrupted));
-    let error = (0..5000).find_map(|n| add(&mut interrupted, &n.to_string(), "").err());
+    let error = (0..5000).find_map(|n| add_to_load(&mut interrupted, &n.to_string(), "").err());
     assert!(is_interrupted(error.unwrap()));
     let finished = transaction.finish_load(interrupted, &mut |_, _| ());
     assert!(is_interrupted(finished.unwrap_err()));
@@ -397,7 +383,7 @@ fn unsuitable_tables_and_rows_are_refused() {
     let long = vec![b'x'; 100_000];
     let refused = load.add(&[entry(0, &long)]);
     assert!(matches!(refused, Err(EngineError::Storage(_))));
-    add(&mut load, "1", "one").unwrap();
+    add_to_load(&mut load, "1", "one").unwrap();
     transaction.finish_load(load, &mut |_, _| ()).unwrap();
     transaction.commit().unwrap();
     assert_eq!(rows(&engine, &table), pairs(&[("1", "one")]));
@@ -417,7 +403,7 @@ fn the_files_of_a_table_remain_open_during_a_load() {
     let mut load = transaction.begin_load(&table, &[true, false], 1).unwrap();
     drop(table);
     for n in 0..3000 {
-        add(&mut load, &format!("{n:06}"), &format!("value {n}")).unwrap();
+        add_to_load(&mut load, &format!("{n:06}"), &format!("value {n}")).unwrap();
         if n % 1000 == 0 {
             engine.checkpoint().unwrap();
             engine.run_background_until_idle().unwrap();

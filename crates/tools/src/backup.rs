@@ -10,7 +10,6 @@ mod target;
 
 use self::client::{Client, State};
 use self::target::Target;
-use crate::failure::failure;
 use clap::Args;
 use std::io;
 use std::path::PathBuf;
@@ -84,7 +83,7 @@ fn check_options(options: &[String]) -> io::Result<()> {
     for option in options {
         let Some(long) = option.strip_prefix("--") else {
             let text = format!("{option} is not permitted: write options as --name=value");
-            return Err(failure(text));
+            return Err(io::Error::other(text));
         };
         let name = long.split('=').next().unwrap_or(long).replace('_', "-");
         let reason = match name.as_str() {
@@ -97,7 +96,9 @@ fn check_options(options: &[String]) -> io::Result<()> {
             name if client::needs_value(name) && !long.contains('=') => "write it as --name=value",
             _ => continue,
         };
-        return Err(failure(format!("--{name} is not permitted: {reason}")));
+        return Err(io::Error::other(format!(
+            "--{name} is not permitted: {reason}"
+        )));
     }
     Ok(())
 }
@@ -144,7 +145,7 @@ fn run_mariadb_backup(arguments: &Arguments, client: &Client, target: &Target) -
         .spawn()
         .map_err(|error| {
             let hint = "install the package mariadb-backup, or use --teak-only";
-            failure(format!(
+            io::Error::other(format!(
                 "{} cannot be started: {error}; {hint}",
                 program.display()
             ))
@@ -157,17 +158,19 @@ fn run_mariadb_backup(arguments: &Arguments, client: &Client, target: &Target) -
     }
     let status = status?;
     if !status.success() {
-        return Err(failure(format!("mariadb-backup has failed: {status}")));
+        return Err(io::Error::other(format!(
+            "mariadb-backup has failed: {status}"
+        )));
     }
     let summary = |name: &&str| std::fs::read_to_string(target.directory.join(name)).ok();
     let summary = SUMMARIES.iter().find_map(summary).unwrap_or_default();
     if !summary.contains("backup_type = full-backuped") {
         let text = "mariadb-backup has not made a full copy in the target: see its option files";
-        return Err(failure(text));
+        return Err(io::Error::other(text));
     }
     let state = client.state()?;
     if state.stages > 1 {
-        return Err(failure(
+        return Err(io::Error::other(
             "another backup of the server began at the same time, so it is not certain which of them the copy belongs to",
         ));
     }
@@ -212,8 +215,8 @@ fn wait_for_copy(client: &Client) -> io::Result<State> {
         match state.word.as_str() {
             "COMPLETE" => return Ok(state),
             "COPYING" => std::thread::sleep(POLL_PERIOD),
-            "ARMED" => return Err(failure("the server has not blocked commits")),
-            _ => return Err(failure(state.error)),
+            "ARMED" => return Err(io::Error::other("the server has not blocked commits")),
+            _ => return Err(io::Error::other(state.error)),
         }
     }
 }

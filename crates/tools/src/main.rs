@@ -5,7 +5,6 @@ mod cell;
 mod convert_dump;
 mod definition;
 mod dump;
-mod failure;
 mod index_files;
 mod inspect;
 mod names;

@@ -129,7 +129,7 @@ pub struct teak_group_key {
 pub struct teak_aggregate_query {
     /// How values begin that have the form of the index's columns; others are converted first.
     pub beginning: crate::slice::teak_slice,
-    /// The numbers of the columns that are read, counted as the bits of teak_cursor_set_columns(), each once. The first
+    /// The numbers of the columns that are read, counted as the bits of teak_columns_new(), each once. The first
     /// column of the index, and floats, are not allowed.
     pub columns: *const usize,
     /// Their number.

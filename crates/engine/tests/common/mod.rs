@@ -9,8 +9,8 @@ use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{
     Codec, Engine, EngineError, EngineOptions, EngineResult, EngineTransaction, FilterKeys,
-    IndexDefinition, IndexNumber, Isolation, ReadMode, RowChange, RowEntry, TableDefinition,
-    TableHandle, WaitError,
+    IndexDefinition, IndexNumber, Isolation, ReadMode, RowChange, RowEntry, RowLoad,
+    TableDefinition, TableHandle, WaitError,
 };
 use teak_testing::FaultDisk;
 use teak_tree::TreeOptions;
@@ -298,4 +298,19 @@ pub fn pairs(pairs: &[(&str, &str)]) -> Rows {
         .iter()
         .map(|(key, value)| ((*key).into(), (*value).into()))
         .collect()
+}
+
+/// Adds a row of the table, with its entry in index 1, to a load.
+pub fn add_to_load(load: &mut RowLoad, key: &str, value: &str) -> EngineResult<()> {
+    let second = format!("{value}\0{key}");
+    let entry = |index, key, value| RowEntry {
+        index: IndexNumber(index),
+        unique: false,
+        key,
+        value,
+    };
+    load.add(&[
+        entry(0, key.as_bytes(), value.as_bytes()),
+        entry(1, second.as_bytes(), b""),
+    ])
 }

@@ -1,6 +1,5 @@
 //! Statements for the server, through the command-line client.
 
-use crate::failure::failure;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -84,14 +83,17 @@ impl Client {
             .stdin(Stdio::null())
             .output()
             .map_err(|error| {
-                failure(format!(
+                io::Error::other(format!(
                     "{} cannot be started: {error}",
                     self.program.display()
                 ))
             })?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
-            return Err(failure(format!("the server refused: {}", text.trim())));
+            return Err(io::Error::other(format!(
+                "the server refused: {}",
+                text.trim()
+            )));
         }
         let text = String::from_utf8_lossy(&output.stdout);
         let rows = text.lines().map(|line| line.split('\t').map(str::to_owned));
@@ -107,7 +109,8 @@ impl Client {
             "SELECT @@datadir FROM INFORMATION_SCHEMA.PLUGINS WHERE PLUGIN_NAME = 'TEAK_BACKUPS'",
         )?;
         let value = rows.first().and_then(|row| row.first());
-        let value = value.ok_or_else(|| failure("the server has no Teak with hot backups"))?;
+        let value =
+            value.ok_or_else(|| io::Error::other("the server has no Teak with hot backups"))?;
         Ok(PathBuf::from(value))
     }
 
@@ -115,7 +118,7 @@ impl Client {
     pub(super) fn arm(&self, directory: &Path, throttle: u32) -> io::Result<()> {
         let directory = directory
             .to_str()
-            .ok_or_else(|| failure("the target is not valid UTF-8"))?;
+            .ok_or_else(|| io::Error::other("the target is not valid UTF-8"))?;
         let directory = quoted(directory);
         self.execute(&format!(
             "SET GLOBAL teak_backup_throttle = {throttle}; SET GLOBAL teak_backup_target = {directory}"
@@ -140,7 +143,7 @@ impl Client {
         ))?;
         let row = rows
             .first()
-            .ok_or_else(|| failure("the server was restarted: it has no backup"))?;
+            .ok_or_else(|| io::Error::other("the server was restarted: it has no backup"))?;
         let text = |at: usize| row.get(at).cloned().unwrap_or_default();
         let number = |at: usize| text(at).parse().unwrap_or(0);
         Ok(State {

@@ -1,7 +1,6 @@
 //! The directory of a backup.
 
 use super::client::State;
-use crate::failure::failure;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
@@ -37,7 +36,7 @@ impl Target {
         let directory = directory.canonicalize()?;
         if fs::read_dir(&directory)?.next().is_some() {
             let text = format!("{} is not empty", directory.display());
-            return Err(failure(text));
+            return Err(io::Error::other(text));
         }
         let staging = directory.join(STAGING);
         at(&staging, fs::create_dir(&staging))?;
@@ -100,7 +99,10 @@ impl Target {
         // The server's user can write the directory, so links in it are not followed.
         let file = fs::symlink_metadata(&from).map_err(|error| named(&from, &error))?;
         if !file.is_file() {
-            return Err(failure(format!("{} is not a file", from.display())));
+            return Err(io::Error::other(format!(
+                "{} is not a file",
+                from.display()
+            )));
         }
         if file.uid() != own.uid() {
             lchown(&from, Some(own.uid()), Some(own.gid()))?;

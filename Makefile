@@ -65,10 +65,18 @@ core:
 
 $(CORE): core ;
 
-$(OBJECTS)/%.o: plugin/%.cc $(BUILD)/mariadb-version Makefile
+# Most of the time to compile a file goes into the server's headers, so they are compiled once.
+SERVER_PRECOMPILED := $(OBJECTS)/server.h
+$(SERVER_PRECOMPILED).gch: plugin/base/server_version.h $(BUILD)/mariadb-version Makefile
+	@mkdir -p $(@D)
+	@printf -- '-- compiling the headers of the server\n'
+	@echo '#include "base/server_version.h"' >$(SERVER_PRECOMPILED)
+	@$(CXX) $(PLUGIN_FLAGS) $(CXXFLAGS) $(PLUGIN_INCLUDES) -x c++-header -o $@ $(SERVER_PRECOMPILED)
+
+$(OBJECTS)/%.o: plugin/%.cc $(SERVER_PRECOMPILED).gch
 	@mkdir -p $(@D)
 	@printf -- '-- compiling %s\n' $<
-	@$(CXX) $(PLUGIN_FLAGS) $(CXXFLAGS) $(PLUGIN_INCLUDES) -MMD -MP -c -o $@ $<
+	@$(CXX) $(PLUGIN_FLAGS) $(CXXFLAGS) $(PLUGIN_INCLUDES) -Winvalid-pch -include $(SERVER_PRECOMPILED) -MMD -MP -c -o $@ $<
 
 $(BUILD)/mariadb-version:
 	@scripts/setup.sh

@@ -8,7 +8,8 @@ G1a is a read of a version that was rolled back; G1b is a read of a version that
 transaction.
 
 Also: "internal" (a transaction does not see its own writes), "order" (two reads are not consistent with any order of the
-writes) and "lost" (a committed write is missing).
+writes), "lost" (a committed write is missing) and "stale" (a transaction does not see a write that was committed before it
+began).
 """
 
 from collections import Counter, defaultdict
@@ -18,12 +19,14 @@ from .history import ABORTED, COMMITTED, Append, ReadList, ReadRegister, Write
 
 WW, WR, RW = "ww", "wr", "rw"
 ALWAYS = frozenset({"internal", "order", "lost", "G0"})
+# Not at READ UNCOMMITTED, where a scan may miss a row that is moved concurrently.
+COMMITTED_READS = ALWAYS | {"stale", "G1a", "G1b", "G1c"}
 FORBIDDEN = {
     "READ UNCOMMITTED": ALWAYS,
-    "READ COMMITTED": ALWAYS | {"G1a", "G1b", "G1c"},
-    "REPEATABLE READ": ALWAYS | {"G1a", "G1b", "G1c"},
-    "SNAPSHOT": ALWAYS | {"G1a", "G1b", "G1c", "G-single"},
-    "SERIALIZABLE": ALWAYS | {"G1a", "G1b", "G1c", "G-single", "G2"},
+    "READ COMMITTED": COMMITTED_READS,
+    "REPEATABLE READ": COMMITTED_READS,
+    "SNAPSHOT": COMMITTED_READS | {"G-single"},
+    "SERIALIZABLE": COMMITTED_READS | {"G-single", "G2"},
 }
 EXAMPLES = 3
 
@@ -32,11 +35,13 @@ class Anomalies:
     def __init__(self):
         self.counts = Counter()
         self.examples = defaultdict(list)
+        self.involved = defaultdict(set)  # kind -> the numbers of the transactions of its examples
 
-    def add(self, kind, text):
+    def add(self, kind, text, members=()):
         self.counts[kind] += 1
         if len(self.examples[kind]) < EXAMPLES:
             self.examples[kind].append(text)
+            self.involved[kind].update(members)
 
     def merge(self, other):
         self.counts += other.counts
@@ -115,12 +120,12 @@ class Checker:
         seen = list(step.elements)
         others = seen[:len(seen) - len(own)] if own else seen
         if seen[len(others):] != own or any(element in others for element in own):
-            self.found.add("internal", f"{self._name(number)} appended {own} to {step.key} and read {seen}")
+            self.found.add("internal", f"{self._name(number)} appended {own} to {step.key} and read {seen}", (number,))
             others = [element for element in seen if element not in own]
         clean = []
         for element in others:
             if (True, step.key, element) in self.undone:
-                self.found.add("G1a", f"{self._name(number)} read {element} in {step.key}, which was rolled back")
+                self.found.add("G1a", f"{self._name(number)} read {element} in {step.key}, which was rolled back", (number,))
             else:
                 clean.append(element)
         if others and clean and clean[-1] == others[-1]:
@@ -132,9 +137,10 @@ class Checker:
     def _take_register_read(self, number, step, written):
         own = written.get(step.key)
         if own is not None and step.value != own:
-            self.found.add("internal", f"{self._name(number)} wrote {own} to {step.key} and read {step.value}")
+            self.found.add("internal", f"{self._name(number)} wrote {own} to {step.key} and read {step.value}", (number,))
         if step.value and (False, step.key, step.value) in self.undone:
-            self.found.add("G1a", f"{self._name(number)} read {step.value} in {step.key}, which was rolled back")
+            self.found.add("G1a", f"{self._name(number)} read {step.value} in {step.key}, which was rolled back",
+                           (number,))
             return
         versions = self.registers[step.key]
         if step.value and (False, step.key, step.prior) not in self.undone:
@@ -149,9 +155,10 @@ class Checker:
     def _check_last(self, number, versions, key, version):
         writer = versions.writers.get(version)
         if writer is None:
-            self.found.add("order", f"{self._name(number)} read {version} in {key}, which was never written")
+            self.found.add("order", f"{self._name(number)} read {version} in {key}, which was never written", (number,))
         elif writer[0] != number and not writer[1]:
-            self.found.add("G1b", f"{self._name(number)} read {version} in {key}, which {self._name(writer[0])} replaced")
+            self.found.add("G1b", f"{self._name(number)} read {version} in {key}, which {self._name(writer[0])} replaced",
+                           (number, writer[0]))
 
     # ---- dependencies -----------------------------------------------------------------------------------------------
 
@@ -161,7 +168,8 @@ class Checker:
             order = longest.get(key, ())
             shorter = min(len(order), len(elements))
             if order[:shorter] != elements[:shorter]:
-                self.found.add("order", f"{self._name(number)} read {elements[-5:]} in {key}, another {order[:shorter][-5:]}")
+                self.found.add("order", f"{self._name(number)} read {elements[-5:]} in {key}, another {order[:shorter][-5:]}",
+                               (number,))
             elif len(elements) > len(order):
                 longest[key] = elements
         reads = []
@@ -177,7 +185,7 @@ class Checker:
             present = set(longest.get(key, ()))
             for element, (number, _) in versions.writers.items():
                 if element not in present and self.transactions[number].status == COMMITTED:
-                    self.found.add("lost", f"{element}, appended to {key} by {self._name(number)}")
+                    self.found.add("lost", f"{element}, appended to {key} by {self._name(number)}", (number,))
         for number, key, elements in self.list_reads:
             # Skips elements that the transaction itself appended: they are not dependencies.
             writer = self.lists[key].writers.get(elements[-1]) if elements else None
@@ -197,7 +205,18 @@ class Checker:
         for number, key, version in reads:
             versions = objects[key]
             self.graph.add(writer_of(versions, version), number, WR, key)
-            self.graph.add(number, writer_of(versions, versions.next.get(version)), RW, key)
+            following = writer_of(versions, versions.next.get(version))
+            self.graph.add(number, following, RW, key)
+            self._check_is_recent(number, key, version, following)
+
+    def _check_is_recent(self, number, key, version, following):
+        """`following`: the transaction that replaced the version which was read."""
+        if following is None or following == number:
+            return
+        reader, writer = self.transactions[number], self.transactions[following]
+        if writer.ended < reader.began:
+            self.found.add("stale", f"{reader.name} read {version} in {key}, which {writer.name} had replaced "
+                           f"{1000 * (reader.began - writer.ended):.0f} ms before {reader.name} began", (number, following))
 
     # ---- cycles -----------------------------------------------------------------------------------------------------
 
@@ -209,19 +228,19 @@ class Checker:
         by_ww = list(components(self.graph.neighbours(members, {WW})))
         by_flow = list(components(self.graph.neighbours(members, {WW, WR})))
         for cycle in by_ww:
-            self.found.add("G0", self._describe(cycle))
+            self.found.add("G0", self._describe(cycle), cycle)
         for cycle in by_flow:
             if any(self.graph.edges_within(set(cycle), WR)):
-                self.found.add("G1c", self._describe(cycle))
+                self.found.add("G1c", self._describe(cycle), cycle)
         flow = self.graph.neighbours(members, {WW, WR})
         single = 0
         for reader, writer in self.graph.edges_within(members, RW):
             path = reaches(flow, writer, reader)
             if path:
                 single += 1
-                self.found.add("G-single", self._describe([reader, *path[:-1]]))
+                self.found.add("G-single", self._describe([reader, *path[:-1]]), path)
         if not (by_flow or single):
-            self.found.add("G2", self._describe(sorted(members)[:8]))
+            self.found.add("G2", self._describe(sorted(members)[:8]), sorted(members)[:8])
 
     def _describe(self, members):
         shown = members[:6]

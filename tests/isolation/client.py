@@ -1,6 +1,7 @@
 """A client of the isolation test: random short transactions on a few hot lists and registers, and the values that they read."""
 
 import random
+import time
 
 from tests.harness.wire import Session, fields
 
@@ -38,13 +39,19 @@ class Client:
         self.number = number
         self.element = 0
         self.level = level
+        self.statements = []
         for statement in (f"SET SESSION TRANSACTION ISOLATION LEVEL {level}", *settings):
             self.must(statement)
 
     def must(self, statement):
-        answer = self.session.run(statement)
+        answer = self.send(statement)
         if answer[0] == "error":
             raise Unexpected(f"{answer[1]} {answer[2]} in: {statement}")
+        return answer
+
+    def send(self, statement):
+        answer = self.session.run(statement)
+        self.statements.append((time.monotonic(), statement, answer[1:]))
         return answer
 
     def new_element(self):
@@ -55,7 +62,7 @@ class Client:
 
     def run(self, statement):
         """The answer, or None after a conflict."""
-        answer = self.session.run(statement)
+        answer = self.send(statement)
         if answer[0] == "error":
             if answer[1] not in self.conflicts:
                 raise Unexpected(f"{answer[1]} {answer[2]} in: {statement}")
@@ -156,7 +163,13 @@ class Client:
 
     def transaction(self, number):
         base = number // TRANSACTIONS * KEYS
-        done = Transaction(f"{self.number}.{number}")
+        done = Transaction(f"{self.number}.{number}", began=time.monotonic())
+        self.statements = done.statements
+        self.run_steps(done, base)
+        done.ended = time.monotonic()
+        return done
+
+    def run_steps(self, done, base):
         kinds = (self.read_lists, self.append, self.read_register, self.write)
         weights = self.draw.choice(((4, 4, 1, 1), (6, 1, 2, 1), (1, 1, 0, 0), (0, 0, 2, 1)))
         self.must(self.draw.choice(("BEGIN", "BEGIN", "START TRANSACTION WITH CONSISTENT SNAPSHOT")))
@@ -168,7 +181,7 @@ class Client:
             steps = self.draw.choices(kinds, weights)[0](base)
             if steps is None:
                 self.must("ROLLBACK")
-                return done
+                return
             done.steps += steps
             if is_undone:
                 self.must("ROLLBACK TO SAVEPOINT s")
@@ -178,9 +191,8 @@ class Client:
                 done.steps[saved:] = [step for step in done.steps[saved:] if isinstance(step, (Append, Write))]
         if self.draw.random() < 0.08:
             self.must("ROLLBACK")
-            return done
+            return
         done.status = COMMITTED if self.run("COMMIT") else ABORTED
-        return done
 
 
 def final_lists(session):

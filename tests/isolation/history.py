@@ -5,6 +5,7 @@ whole list, so reads show the order of the appends. A register is overwritten: e
 value that it replaced, so a read shows the order of the versions.
 """
 
+import math
 from dataclasses import dataclass, field
 
 COMMITTED, ABORTED = "committed", "aborted"
@@ -42,3 +43,7 @@ class Transaction:
     name: str
     steps: list = field(default_factory=list)
     status: str = ABORTED
+    # Seconds of the system's monotonic clock: before its first statement, and after its last one was answered.
+    began: float = 0.0
+    ended: float = math.inf
+    statements: list = field(default_factory=list)  # (seconds, statement, answer)

@@ -13,6 +13,7 @@ Each level counts as one test.
 import argparse
 import multiprocessing
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -24,11 +25,36 @@ from .client import CONFLICTS, DATABASE, LOCK_TIMEOUT, TABLES, Client, Unexpecte
 from .history import COMMITTED
 
 PER_ROUND = 20_000
+HISTORIES_MAX = 20  # printed of one round
 SETTINGS = {
     # An INSERT of several rows is a bulk load.
     "TEAK": ("teak_lock_timeout = 30000", "teak_refuse_stale_writes = {}", "teak_bulk_load_threshold = 0"),
     "INNODB": ("innodb_lock_wait_timeout = 3", "innodb_snapshot_isolation = {}"),
 }
+
+
+class Checkpoints:
+    """A thread whose checkpoints write all rows to pages, so that the transactions read pages and not only memory."""
+
+    def __init__(self, server, seconds):
+        self.server, self.seconds = server, seconds
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        session = Session(self.server.socket)
+        while not self.ended.wait(self.seconds):
+            session.run("FLUSH ENGINE LOGS")
+        session.close()
+
+    def start(self):
+        if self.seconds:
+            self.thread.start()
+
+    def stop(self):
+        self.ended.set()
+        if self.seconds:
+            self.thread.join()
 
 
 def work(arguments):
@@ -73,7 +99,17 @@ def run_round(pool, server, options, level, number, count):
         if answer[0] != "rows" or b"OK" not in answer[2][-1]:
             found.add("unexpected", f"CHECK TABLE {table}: {answer}")
     session.close()
+    print_histories(found, transactions, FORBIDDEN[level] if not options.report else frozenset())
     return found, len(transactions), sum(one.status == COMMITTED for one in transactions)
+
+
+def print_histories(found, transactions, kinds):
+    """Prints the statements and answers of the transactions of forbidden anomalies."""
+    members = {number for kind in kinds & set(found.involved) for number in found.involved[kind]}
+    for one in [transactions[number] for number in sorted(members)][:HISTORIES_MAX]:
+        print(f"    transaction {one.name}, {one.status}, began at {one.began:.6f}:")
+        for ended, statement, answer in one.statements:
+            print(f"        {ended:.6f} {statement} -> {str(answer)[:2000]}")
 
 
 def run_level(pool, server, options, level):
@@ -106,6 +142,7 @@ def main():
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--cache", default="32M")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--checkpoint-seconds", type=float, default=0.2, help="between checkpoints; 0: none")
     parser.add_argument("--report", action="store_true", help="only count anomalies")
     parser.add_argument("--examples", action="store_true", help="print examples of allowed anomalies, too")
     parser.add_argument("--directory", default="build/isolation")
@@ -113,7 +150,9 @@ def main():
 
     directory = Path(options.directory).absolute()
     server = Server(directory / "server", [f"--cache={options.cache}"])
+    checkpoints = Checkpoints(server, options.checkpoint_seconds)
     server.start_empty(directory)
+    checkpoints.start()
     good = bad = transactions = 0
     try:
         with multiprocessing.get_context("fork").Pool(options.clients) as pool:
@@ -124,6 +163,7 @@ def main():
         print(f"the connection is lost: {error}\n{server.log_tail()}")
         bad += 1
     finally:
+        checkpoints.stop()
         server.stop()
     return finish(good, bad, f"{transactions:,} transactions")
 

@@ -105,6 +105,15 @@ class Planted(unittest.TestCase):
     def test_lost_append(self):
         self.assertEqual(found([transaction("one", Append(1, 11))], {1: ()}), {"lost": 1})
 
+    def test_a_read_that_misses_an_older_commit(self):
+        for write, old, new in ((Append(1, 11), ReadList(1, ()), ReadList(1, (11,))),
+                                (Write(1, 11), ReadRegister(1, 0, 0), ReadRegister(1, 0, 11))):
+            one = Transaction("one", [write], COMMITTED, began=1.0, ended=2.0)
+            late = Transaction("late", [new], COMMITTED, began=5.0, ended=6.0)
+            for began, expected in ((3.0, {"stale": 1}), (1.5, {})):
+                other = Transaction("other", [old], COMMITTED, began=began, ended=4.0)
+                self.assertEqual(found([one, other, late]), expected)
+
     def test_twice(self):
         self.assertIn("order", found([transaction("one", Append(1, 11))], {1: (11, 11)}))
 

@@ -76,7 +76,7 @@ class Client:
     def read_lists(self, base):
         low = base + self.draw.randrange(KEYS)
         lock = self.draw.choices(("", " LOCK IN SHARE MODE", " FOR UPDATE"), (8, 1, 1))[0]
-        shape = self.draw.randrange(4)
+        shape, hint = self.draw.randrange(4), ""
         if shape == 0:  # a range, with its absent keys
             keys = range(low, min(low + 4, base + KEYS))
             where = f"k BETWEEN {keys[0]} AND {keys[-1]}"
@@ -86,10 +86,12 @@ class Client:
             group = base // KEYS * GROUPS + low % GROUPS
             keys = [key for key in range(base, base + KEYS) if key % GROUPS == low % GROUPS]
             where = f"grp = {group}"
+            if self.draw.random() < 0.3:
+                hint = " IGNORE INDEX (grp)"  # a scan of all rows
         else:
             keys = [low]
             where = f"k = {low}"
-        rows = self.rows(f"SELECT k, v FROM lists WHERE {where}{lock}")
+        rows = self.rows(f"SELECT k, v FROM lists{hint} WHERE {where}{lock}")
         if rows is None:
             return None
         seen = {int(key): elements(text) for key, text in rows}

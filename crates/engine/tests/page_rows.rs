@@ -10,6 +10,8 @@
 mod common;
 
 use common::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use teak_engine::{
     Cursor, Engine, EngineError, EngineTransaction, IndexNumber, ReadMode, TableHandle,
 };
@@ -115,4 +117,63 @@ fn locking_cursors_return_and_lock_one_row() {
     let other = &mut engine.begin(teak_engine::Isolation::ReadCommitted);
     delete(other, &table, "002", "value").unwrap();
     assert!(is_timeout(delete(other, &table, "001", "value")));
+}
+
+#[test]
+fn rows_end_before_a_row_that_is_elsewhere() {
+    let (engine, table) = settled();
+    commit(&engine, |t| insert(t, &table, "0505", "value").unwrap());
+    let t = &mut begin(&engine);
+    let mut cursor = open(t, &table, ReadMode::Snapshot);
+    cursor
+        .seek(t, b"047", teak_engine::Seek::AtOrAfter)
+        .unwrap()
+        .unwrap();
+    assert_eq!(next(&mut cursor, t, 0, 10), ["048", "049", "050"]);
+    assert_eq!(next(&mut cursor, t, 2, 10), ["0505"]);
+    assert_eq!(next(&mut cursor, t, 0, 2), ["051", "052"]);
+    assert_eq!(cursor.next(t).unwrap().unwrap().key, b"052");
+}
+
+#[test]
+fn a_scan_finds_all_rows_while_others_write() {
+    const SCANS: usize = if cfg!(debug_assertions) { 300 } else { 3000 };
+    let (engine, table) = settled();
+    let t = &mut begin(&engine);
+    // A cursor of a transaction with writes looks for new entries at each step.
+    insert(t, &table, "5", "value").unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut written = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                commit(&engine, |t| {
+                    for _ in 0..100 {
+                        insert(t, &table, &format!("9{written:09}"), "value").unwrap();
+                        written += 1;
+                    }
+                });
+            }
+            written
+        });
+        for _ in 0..SCANS {
+            let mut cursor = open(t, &table, ReadMode::Snapshot);
+            cursor.first(t).unwrap().unwrap();
+            let (mut found, mut passed) = (1, 0);
+            loop {
+                let keys = next(&mut cursor, t, passed, 5);
+                if keys.is_empty() {
+                    break;
+                }
+                passed = keys.len() - 1;
+                found += keys.len();
+            }
+            if found != 201 {
+                is_over.store(true, Ordering::Relaxed);
+            }
+            assert_eq!(found, 201);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(writer.join().unwrap() > 0);
+    });
 }

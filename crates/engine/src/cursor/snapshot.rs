@@ -200,17 +200,32 @@ impl SnapshotCursor {
         transaction: &EngineTransaction,
         max: usize,
     ) -> EngineResult<Option<Rows<'_>>> {
-        let is_in_tree = self.position.found == Found::InTree;
-        let tree = self.position.tree.as_ref().filter(|_| is_in_tree);
-        if tree.is_none_or(|tree| tree.page_rows(1).is_none()) {
-            return Ok(self.position.row(&transaction.core)?.map(Rows::One));
-        }
-        let IndexPosition { tree, bounds, .. } = &self.position;
-        let mut rows = tree.as_ref().and_then(|tree| tree.page_rows(max));
-        if let Some(rows) = &mut rows {
+        let IndexPosition {
+            tree,
+            bounds,
+            found,
+            ..
+        } = &self.position;
+        let tree = tree.as_ref().filter(|_| *found == Found::InTree);
+        let seen = tree.and_then(|tree| tree.page_rows(max)).map(|mut rows| {
             rows.limit(|key| bounds.contain_ahead(key, Motion::Forward));
+            rows.len()
+        });
+        let Some(len) = seen else {
+            return Ok(self.position.row(&transaction.core)?.map(Rows::One));
+        };
+        match self
+            .position
+            .tree
+            .as_ref()
+            .and_then(|tree| tree.page_rows(len))
+        {
+            Some(rows) => Ok(Some(Rows::InPage(rows))),
+            // `None` would be the end of the scan.
+            None => Err(EngineError::Internal(
+                "the rows of the page are gone".into(),
+            )),
         }
-        Ok(rows.map(Rows::InPage))
     }
 
     /// The columns of the page after the position, if all of its rows are the next ones. The next step moves to the

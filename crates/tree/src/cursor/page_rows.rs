@@ -1,8 +1,10 @@
 //! Reading several rows of a page together.
 
 use super::{CursorPosition, TreeCursor};
-use crate::Page;
+use crate::key_search::key_order;
 use crate::merge::heap::Direction;
+use crate::source::Source;
+use crate::{Page, VersionCursor};
 use teak_base::visibility::Visibility;
 
 /// Consecutive rows that a reader sees, in one page.
@@ -54,21 +56,27 @@ impl<'a> PageRows<'a> {
 }
 
 impl<V: Visibility> TreeCursor<V> {
-    /// The source with the next rows, if no other source has any in the leaf.
+    /// The source with the row at the position, if the following rows may be those of its page.
     #[inline]
-    fn single_source(&self) -> Option<usize> {
+    fn source_of_rows(&self) -> Option<usize> {
         match self.position {
             CursorPosition::Source(index)
-                if self.heap.len() == 1
+                if self.heap.top() == Some(index)
                     && self.layers.is_empty()
                     && self.direction == Direction::Forward
-                    && self.is_within_range(index)
-                    && !self.must_follow() =>
+                    && self.is_within_range(index) =>
             {
                 Some(index)
             }
             _ => None,
         }
+    }
+
+    /// The key at which another source of the leaf has rows, too.
+    #[inline]
+    fn key_of_others(&self) -> Option<&[u8]> {
+        let second = self.heap.second(&self.sources)?;
+        self.sources.get(second).map(Source::key)
     }
 
     /// The page of a source and the number of the entry, if the reader sees all entries of the page.
@@ -95,17 +103,25 @@ impl<V: Visibility> TreeCursor<V> {
     }
 
     /// The row at the position and those that follow it in its page, at most `max`, if the reader
-    /// sees all of them without further checks; otherwise `None`. Does not move the cursor.
+    /// sees all of them without further checks; otherwise `None`. Does not move the cursor. Entries inserted since
+    /// the last move may be missing. What other threads do does not change the result.
     #[inline]
     #[must_use]
     pub fn page_rows(&self, max: usize) -> Option<PageRows<'_>> {
-        let (page, first) = self.seen_page(self.single_source()?)?;
+        let (page, first) = self.seen_page(self.source_of_rows()?)?;
         let len = max.min(page.entries() - first);
         if len == 0 {
             return None;
         }
         let mut rows = PageRows { page, first, len };
         rows.limit(|key| !self.is_past_limit(key));
+        if let Some(others) = self.key_of_others() {
+            let precedes = |key: &[u8]| key_order(key, others).is_lt();
+            if !precedes(page.key(first)) {
+                return None;
+            }
+            rows.limit(precedes);
+        }
         Some(rows)
     }
 
@@ -117,6 +133,10 @@ impl<V: Visibility> TreeCursor<V> {
             CursorPosition::Source(index) => self.sources.get_mut(index),
             _ => None,
         };
-        source.is_some_and(|source| source.pass_in_page(rows))
+        let has_passed = source.is_some_and(|source| source.pass_in_page(rows));
+        if has_passed && self.heap.len() > 1 {
+            self.heap.top_moved(&self.sources);
+        }
+        has_passed
     }
 }

@@ -80,13 +80,25 @@ impl KeyHeap {
     /// keys may be equal.
     #[inline]
     pub(crate) fn second_if_near<C: VersionCursor>(&self, sources: &[C]) -> Option<(usize, usize)> {
-        let place = match *self.heads.as_slice() {
-            [] | [_] => return None,
-            [_, _] => 1,
-            [_, a, b, ..] => 1 + usize::from(self.precedes(b, a, sources)),
-        };
+        let place = self.second_place(sources)?;
         let second = self.heads[place];
         (second.prefix == self.heads[0].prefix).then_some((place, second.source))
+    }
+
+    /// The source with the first key after the top's.
+    #[inline]
+    pub(crate) fn second<C: VersionCursor>(&self, sources: &[C]) -> Option<usize> {
+        let place = self.second_place(sources)?;
+        Some(self.heads[place].source)
+    }
+
+    #[inline]
+    fn second_place<C: VersionCursor>(&self, sources: &[C]) -> Option<usize> {
+        match *self.heads.as_slice() {
+            [] | [_] => None,
+            [_, _] => Some(1),
+            [_, a, b, ..] => Some(1 + usize::from(self.precedes(b, a, sources))),
+        }
     }
 
     /// Restores the order after the cursor at `place` moved to a later key or, if it is not

@@ -76,7 +76,7 @@ $(SERVER_PRECOMPILED).gch: plugin/base/server_version.h $(BUILD)/mariadb-version
 $(OBJECTS)/%.o: plugin/%.cc $(SERVER_PRECOMPILED).gch
 	@mkdir -p $(@D)
 	@printf -- '-- compiling %s\n' $<
-	@$(CXX) $(PLUGIN_FLAGS) $(CXXFLAGS) $(PLUGIN_INCLUDES) -Winvalid-pch -include $(SERVER_PRECOMPILED) -MMD -MP -c -o $@ $<
+	@$(CXX) $(PLUGIN_FLAGS) $(CXXFLAGS) $(PLUGIN_INCLUDES) -include $(SERVER_PRECOMPILED) -MMD -MP -c -o $@ $<
 
 $(BUILD)/mariadb-version:
 	@scripts/setup.sh

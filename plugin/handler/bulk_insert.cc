@@ -207,7 +207,7 @@ int BulkInsert::finish() {
   return status == TEAK_OK ? 0 : open_.failure(status);
 }
 
-void BulkInsert::cancel() {
+void BulkInsert::discard() {
   if (load_ != nullptr) teak_load_end(load_);
   load_ = nullptr;
   state_ = State::Off;

@@ -55,11 +55,14 @@ class BulkInsert : private BulkInsertGroup::Member {
   int finish();
 
   /* Discards the rows of a load. */
-  void cancel();
+  void cancel() {
+    if (was_announced_ || lacks_memory_ || group_ != nullptr || load_ != nullptr || state_ != State::Off) discard();
+  }
 
  private:
   enum class State { Off, Keeping, Loading };
 
+  void discard();
   Refusal refusal() const;
   bool is_for_few_rows(ha_rows rows) const;
   bool add_kept(const std::vector<teak_row_entry> &entries);

@@ -8,6 +8,8 @@
 
 #include "handler/row_fetcher.h"
 
+#include <algorithm>
+
 #include "handler/row_keys.h"
 #include "table/virtual_columns.h"
 
@@ -106,6 +108,13 @@ teak_status RowFetcher::add_read_set(Cursor *cursor, std::vector<my_bitmap_map> 
   const MY_BITMAP *read_set = open_.table()->read_set;
   const RowCodec &rows = open_.share()->rows();
   const bool has_chosen = !chosen->empty();
+  // Most statements need the same columns as the last one.
+  if (!has_chosen && needed_ != nullptr &&
+      std::equal(needed_by_.begin(), needed_by_.end(), read_set->bitmap, read_set->bitmap + no_words_in_map(read_set))) {
+    *chosen = needed_by_;
+    cursor->set_columns(needed_);
+    return TEAK_OK;
+  }
   if (!has_chosen && rows.needs_all(read_set->bitmap, no_words_in_map(read_set))) return TEAK_OK;
   chosen->resize(no_words_in_map(read_set));
   for (size_t i = 0; i < chosen->size(); i++) (*chosen)[i] |= read_set->bitmap[i];
@@ -114,7 +123,6 @@ teak_status RowFetcher::add_read_set(Cursor *cursor, std::vector<my_bitmap_map> 
     cursor->set_columns(nullptr);
     return TEAK_OK;
   }
-  // Most statements need the same columns as the last one.
   if (needed_ == nullptr || *chosen != needed_by_) {
     teak_columns *needed = nullptr;
     const std::vector<uint64_t> bits = rows.columns_for(*chosen);

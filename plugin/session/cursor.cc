@@ -260,7 +260,6 @@ void Cursor::close() {
   bounded_ = has_lower_ = has_upper_ = is_prefix_ = false;
   columns_.reset();
   columns_unset_ = false;
-  taken_.reset();
 }
 
 }  // namespace teak

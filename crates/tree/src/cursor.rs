@@ -353,6 +353,11 @@ impl<V: Visibility> TreeCursor<V> {
     /// When the cursor is not on a key.
     #[inline]
     pub fn entry(&mut self) -> StorageResult<(&[u8], &[u8])> {
+        if let CursorPosition::Source(source) = self.position
+            && let Some(source) = self.sources.get_mut(source)
+        {
+            source.load_value()?;
+        }
         if self.is_separate() || self.separate.is_some() {
             self.separate = self.read_separate()?;
         }

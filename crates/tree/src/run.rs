@@ -4,6 +4,7 @@ mod column_rows;
 mod cursor;
 mod description;
 mod estimate;
+mod held_page;
 mod index_block;
 mod index_table;
 mod lookup;

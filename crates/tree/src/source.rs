@@ -51,6 +51,22 @@ impl Source {
         }
     }
 
+    /// Lets seeks of a run hold pages whose rows are decoded one by one, see [`Source::load_value`].
+    pub(crate) fn take_rows(&mut self) {
+        if let Self::Run(run) = self {
+            run.cursor.take_rows();
+        }
+    }
+
+    /// Makes the value of the entry available. Must be called before `value` if the source takes rows.
+    #[inline]
+    pub(crate) fn load_value(&mut self) -> StorageResult<()> {
+        match self {
+            Self::Memtable(_) => Ok(()),
+            Self::Run(run) => run.cursor.load_value(),
+        }
+    }
+
     /// Makes the source not valid if it has no entries with the prefix, and then returns true.
     /// Reads at most one block of a run. Memtables have no filters.
     pub(crate) fn leave_out(&mut self, prefix: &KeyPrefix) -> StorageResult<bool> {

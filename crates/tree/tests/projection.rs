@@ -206,6 +206,69 @@ fn a_page_is_decoded_wholly_after_many_lookups() {
     }
 }
 
+/// The values of some rows from `start` on, by a cursor over pages that are not in the cache.
+fn range(
+    (tree, cache): &(Arc<Tree>, Arc<PageCache>),
+    start: u32,
+    rows: usize,
+    is_forward: bool,
+    projection: Option<&Projection>,
+) -> Vec<Vec<u8>> {
+    cache.set_capacity(0);
+    cache.set_capacity(8 << 20);
+    let mut cursor = tree.cursor(SeesAll);
+    cursor.set_projection(projection.cloned());
+    let key = start.to_be_bytes();
+    let mut is_there = match is_forward {
+        true => cursor.seek(&key),
+        false => cursor.seek_before(&key),
+    };
+    let mut values = Vec::new();
+    while is_there.unwrap() && values.len() < rows {
+        values.push(cursor.value().unwrap().to_vec());
+        assert_eq!(cursor.value().unwrap(), values[values.len() - 1]);
+        is_there = match is_forward {
+            true => cursor.next(),
+            false => cursor.previous(),
+        };
+    }
+    values
+}
+
+#[test]
+fn ranges_of_rows_are_those_of_the_table() {
+    let tree = tree(|_| 3);
+    let first = Projection::new(columns(), vec![3], vec![0b11]);
+    for projection in [None, Some(&first)] {
+        let value = |row| match projection {
+            None => value(3, row),
+            Some(_) => [&value(3, row)[..5], &[0; 5]].concat(),
+        };
+        for start in (0..=ROWS).step_by(61) {
+            for rows in [1, 4, 100, 700] {
+                let found = range(&tree, start, rows, true, projection);
+                let expected = (start..ROWS).take(rows).map(value);
+                assert!(expected.eq(found), "from {start}, {rows} rows");
+                let found = range(&tree, start, rows, false, projection);
+                let expected = (0..start).rev().take(rows).map(value);
+                assert!(expected.eq(found), "before {start}, {rows} rows");
+            }
+        }
+    }
+}
+
+#[test]
+fn short_ranges_leave_pages_encoded_in_the_cache() {
+    let tree = tree(|_| 3);
+    let bytes = |rows| {
+        range(&tree, 17, rows, true, None);
+        tree.1.statistics().bytes
+    };
+    let encoded = bytes(1);
+    assert_eq!(bytes(10), encoded);
+    assert!(bytes(60) > encoded);
+}
+
 #[test]
 fn values_of_another_form_are_whole() {
     let form = |row| if row < 4990 { 2 } else { 3 };

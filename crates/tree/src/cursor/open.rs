@@ -81,6 +81,7 @@ impl<V: Visibility> TreeCursor<V> {
             }
             let mut source = Source::run(run, ReadPattern::Random);
             source.set_projection(self.projection.clone());
+            source.take_rows();
             self.sources.push(source);
             self.bounded.push(!self.range.covers(&run.range()));
         }

@@ -18,9 +18,6 @@ use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::{Operation, WriteId};
 use teak_columns::{Codec, Column};
 
-/// Uses of a page from which it is decoded wholly: this takes as long as some uses.
-const USES_OFTEN: u32 = 8;
-
 /// A page whose keys are decoded, and whose values are decoded one by one.
 #[derive(Debug)]
 pub(crate) struct RowPage {
@@ -210,9 +207,9 @@ impl RowPage {
         self.charge = Some(charge);
     }
 
-    /// Counts a use. Returns whether there were so many that the page should be decoded wholly.
-    pub(crate) fn count_use(&self) -> bool {
-        self.uses.fetch_add(1, Ordering::Relaxed) >= USES_OFTEN
+    /// Counts a use. Returns the number of earlier ones.
+    pub(crate) fn count_use(&self) -> u32 {
+        self.uses.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn entries(&self) -> usize {

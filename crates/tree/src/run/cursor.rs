@@ -1,7 +1,9 @@
 //! A cursor over the entries of a run.
 
 use super::column_rows::{ColumnRead, ColumnRows};
-use super::{IndexBlock, IndexTable, PageNumber, PrefixPlace, ReadPattern, Run};
+use super::held_page::HeldPage;
+use super::read_pattern::BlockSource;
+use super::{IndexBlock, IndexTable, PageNeeds, PageNumber, PrefixPlace, ReadPattern, Run};
 use crate::cache::Priority;
 use crate::filter_keys::KeyPrefix;
 use crate::key_search::key_order;
@@ -10,6 +12,9 @@ use crate::{Page, StoredValue, VersionCursor};
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
 use teak_block_file::ReadAhead;
+
+/// Rows of a page that a scan decodes one by one, before it decodes the page wholly, which takes about as long.
+const ROWS_ONE_BY_ONE_MAX: u32 = 8;
 
 /// A cursor over the entries of a run.
 #[derive(Debug)]
@@ -20,8 +25,15 @@ pub struct RunCursor {
     projection: Option<Projection>,
     /// The index block read last and its number.
     block: Option<(usize, Arc<IndexBlock>)>,
+    /// Whether a seek may hold a page whose rows are decoded one by one.
+    takes_rows: bool,
     /// The page read last and its number.
-    page: Option<(PageNumber, Arc<Page>)>,
+    page: Option<(PageNumber, HeldPage)>,
+    /// The value of an entry of a page whose rows are decoded one by one, and the number of the entry.
+    value: Vec<u8>,
+    value_of: Option<usize>,
+    /// The number of values of the page that were read.
+    rows_read: u32,
     /// The page after it, if [`RunCursor::next_columns`] has read it as rows.
     following: Option<(PageNumber, Arc<Page>)>,
     /// The last page whose columns were used, after the page with the entry.
@@ -55,7 +67,11 @@ impl Run {
             pattern,
             projection: None,
             block: None,
+            takes_rows: false,
             page: None,
+            value: Vec::new(),
+            value_of: None,
+            rows_read: 0,
             following: None,
             passed: None,
             is_cached: false,
@@ -70,6 +86,12 @@ impl RunCursor {
     /// Sets the columns of values that are needed, before the first move.
     pub(crate) fn set_projection(&mut self, projection: Option<Projection>) {
         self.projection = projection;
+    }
+
+    /// Lets a seek hold a page whose rows are decoded one by one. Then [`RunCursor::load_value`] must be called before
+    /// the value of an entry is read.
+    pub(crate) fn take_rows(&mut self) {
+        self.takes_rows = self.pattern == ReadPattern::Random;
     }
 
     fn index(&self) -> &IndexTable {
@@ -106,31 +128,97 @@ impl RunCursor {
     }
 
     #[inline]
-    fn load(&mut self, number: PageNumber) -> StorageResult<Arc<Page>> {
+    fn load(&mut self, number: PageNumber) -> StorageResult<HeldPage> {
         self.passed = None;
         if let Some((held, page)) = &self.page
             && *held == number
         {
-            return Ok(Arc::clone(page));
+            return Ok(page.clone());
         }
         if let Some((read, page)) = self.following.take()
             && read == number
         {
             self.is_cached = false;
-            self.page = Some((number, Arc::clone(&page)));
-            return Ok(page);
+            return Ok(self.hold(number, HeldPage::Whole(page)));
         }
         let block = self.load_block(number.block, Priority::Normal)?;
+        self.load_whole(&block, number)
+    }
+
+    /// As `load`, for a seek: it may be the only one that reads the page, and read few rows.
+    #[inline]
+    fn load_for_seek(&mut self, number: PageNumber) -> StorageResult<HeldPage> {
+        let is_held = matches!(&self.page, Some((held, _)) if *held == number);
+        let has_read_many = self.rows_read > ROWS_ONE_BY_ONE_MAX;
+        if is_held || has_read_many || !self.takes_rows {
+            return self.load(number);
+        }
+        self.passed = None;
+        self.following = None;
+        self.is_cached = false;
+        let block = self.load_block(number.block, Priority::Normal)?;
+        let needs = PageNeeds {
+            source: BlockSource::File,
+            projection: self.projection.as_ref(),
+            one_row: true,
+        };
+        let page = self
+            .run
+            .page_of_lookup(&block, number, needs, &mut self.ahead)?;
+        Ok(self.hold(number, page))
+    }
+
+    fn load_whole(&mut self, block: &IndexBlock, number: PageNumber) -> StorageResult<HeldPage> {
         let (page, is_cached) = self.run.page_ahead(
-            &block,
+            block,
             number,
             self.pattern,
             self.projection.as_ref(),
             &mut self.ahead,
         )?;
         self.is_cached = is_cached;
-        self.page = Some((number, Arc::clone(&page)));
-        Ok(page)
+        Ok(self.hold(number, HeldPage::Whole(page)))
+    }
+
+    #[inline]
+    fn hold(&mut self, number: PageNumber, page: HeldPage) -> HeldPage {
+        self.value_of = None;
+        self.rows_read = 0;
+        self.page = Some((number, page.clone()));
+        page
+    }
+
+    /// Notes that the value of the entry is read. If the rows of the page are decoded one by one, decodes it, or after some
+    /// of them the page.
+    #[inline]
+    pub(crate) fn load_value(&mut self) -> StorageResult<()> {
+        self.rows_read = self.rows_read.saturating_add(1);
+        match &self.page {
+            Some((number, HeldPage::Rows(_)))
+                if self.valid && self.value_of != Some(self.entry) =>
+            {
+                self.decode_value(*number)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn decode_value(&mut self, number: PageNumber) -> StorageResult<()> {
+        let block = self.load_block(number.block, Priority::Normal)?;
+        if self.rows_read > ROWS_ONE_BY_ONE_MAX {
+            let rows_read = self.rows_read;
+            self.load_whole(&block, number)?;
+            self.rows_read = rows_read;
+            return Ok(());
+        }
+        let Some((_, HeldPage::Rows(page))) = &self.page else {
+            return Ok(());
+        };
+        page.count_use();
+        page.value(self.entry, self.projection.as_ref(), &mut self.value)
+            .map_err(|_| self.run.malformed_page(&block, number))?;
+        self.value_of = Some(self.entry);
+        Ok(())
     }
 
     /// The page after that of the current entry, or after the last one that was
@@ -197,7 +285,9 @@ impl RunCursor {
     #[inline]
     pub(crate) fn page_of_one_write(&self, is_settled: bool) -> Option<(&Page, usize, WriteId)> {
         match &self.page {
-            Some((_, page)) if self.valid => Some((page, self.entry, page.one_write(is_settled)?)),
+            Some((_, HeldPage::Whole(page))) if self.valid => {
+                Some((page, self.entry, page.one_write(is_settled)?))
+            }
             _ => None,
         }
     }
@@ -212,12 +302,14 @@ impl RunCursor {
             .is_some_and(|(page, ..)| to < page.entries());
         if is_there {
             self.entry = to;
+            // They were read together.
+            self.rows_read = u32::MAX;
         }
         is_there
     }
 
     #[inline]
-    fn current(&self) -> (&Page, usize) {
+    fn current(&self) -> (&HeldPage, usize) {
         assert!(self.valid, "the cursor is not on an entry");
         let Some((_, page)) = &self.page else {
             unreachable!("a valid cursor holds a page");
@@ -239,7 +331,7 @@ impl RunCursor {
                 let page_of_newest = if first < number.page {
                     self.load(PageNumber::new(number.block, first))?
                 } else {
-                    Arc::clone(&page)
+                    page.clone()
                 };
                 self.entry = page_of_newest.lower_bound(key);
                 // According to the index, this page has the key. If it does not, because the file
@@ -279,7 +371,7 @@ impl VersionCursor for RunCursor {
             }
             return Ok(());
         }
-        let page = self.load(PageNumber::new(number, page))?;
+        let page = self.load_for_seek(PageNumber::new(number, page))?;
         self.entry = page.lower_bound(key);
         self.valid = self.entry < page.entries();
         Ok(())
@@ -316,7 +408,7 @@ impl VersionCursor for RunCursor {
             return self.move_before(PageNumber::new(number, page - 1), usize::MAX);
         }
         let page = PageNumber::new(number, page);
-        let end = self.load(page)?.lower_bound(key);
+        let end = self.load_for_seek(page)?.lower_bound(key);
         self.move_before(page, end)
     }
 
@@ -345,8 +437,13 @@ impl VersionCursor for RunCursor {
 
     #[inline]
     fn value(&self) -> StoredValue<'_> {
-        let (page, entry) = self.current();
-        self.run.stored_value(page, entry)
+        match self.current() {
+            (HeldPage::Whole(page), entry) => self.run.stored_value(page, entry),
+            (HeldPage::Rows(_), entry) => {
+                assert!(self.value_of == Some(entry), "the value was not loaded");
+                StoredValue::Inline(&self.value)
+            }
+        }
     }
 
     #[inline]

@@ -1,16 +1,20 @@
 //! Look-ups of a key in a run.
 
+use super::held_page::HeldPage;
 use super::{IndexBlock, PageNumber, Run, record_of};
 use crate::block_memory::BlockCharge;
 use crate::cache::{Cached, Priority};
 use crate::key_search::{is_same_key, key_order};
 use crate::page::{OpenedRows, Projection, RowPage};
 use crate::run::read_pattern::{BlockSource, ReadPattern};
-use crate::{LookupKey, Page, StoredValue, Visit};
+use crate::{LookupKey, StoredValue, Visit};
 use std::sync::Arc;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
 use teak_block_file::ReadAhead;
 use teak_disk::pay_for_io;
+
+/// Uses of a page from which it is decoded wholly: this takes as long as some uses.
+const USES_OFTEN: u32 = 8;
 
 /// What a look-up needs of the pages that it reads.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +22,7 @@ pub(crate) struct PageNeeds<'a> {
     pub(crate) source: BlockSource,
     /// The columns of values; `None`: all.
     pub(crate) projection: Option<&'a Projection>,
-    /// Whether a page that is not in the cache is read for one row.
+    /// Whether the page is read for one row or a few.
     pub(crate) one_row: bool,
 }
 
@@ -35,35 +39,6 @@ impl PageNeeds<'_> {
 
 /// What is called with the versions that a look-up finds, newest first.
 pub(crate) type Visitor<'a> = &'a mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit;
-
-/// A page for a look-up.
-enum LookedUp {
-    Page(Arc<Page>),
-    Rows(Arc<RowPage>),
-}
-
-impl LookedUp {
-    fn entries(&self) -> usize {
-        match self {
-            Self::Page(page) => page.entries(),
-            Self::Rows(page) => page.entries(),
-        }
-    }
-
-    fn key(&self, entry: usize) -> &[u8] {
-        match self {
-            Self::Page(page) => page.key(entry),
-            Self::Rows(page) => page.key(entry),
-        }
-    }
-
-    fn lower_bound(&self, key: &[u8]) -> usize {
-        match self {
-            Self::Page(page) => page.lower_bound(key),
-            Self::Rows(page) => page.lower_bound(key),
-        }
-    }
-}
 
 impl Run {
     /// Calls `visitor` for the versions of a key, newest first, then for the
@@ -144,9 +119,11 @@ impl Run {
         for place in block.page_of(key.bytes())..block.pages().len() {
             let number = PageNumber::new(number, place);
             let page = match needs.source {
-                BlockSource::File => self.page_of_lookup(&block, number, needs)?,
+                BlockSource::File => {
+                    self.page_of_lookup(&block, number, needs, &mut ReadAhead::default())?
+                }
                 BlockSource::Memory => match self.page_in_memory(&block, number) {
-                    Some(page) => LookedUp::Page(page),
+                    Some(page) => HeldPage::Whole(page),
                     None => return Ok(None),
                 },
             };
@@ -156,11 +133,11 @@ impl Run {
                     return Ok(Some(Visit::Continue));
                 }
                 let visited = match &page {
-                    LookedUp::Page(page) => {
+                    HeldPage::Whole(page) => {
                         let (operation, write_id) = page.write(entry);
                         visitor(write_id, operation, self.stored_value(page, entry))
                     }
-                    LookedUp::Rows(page) => {
+                    HeldPage::Rows(page) => {
                         let mut value = Vec::new();
                         page.value(entry, needs.projection, &mut value)
                             .map_err(|_| self.malformed_page(&block, number))?;
@@ -180,30 +157,30 @@ impl Run {
         Ok(Some(Visit::Continue))
     }
 
-    /// A page for a look-up that may need only some columns or one row.
-    fn page_of_lookup(
+    /// A page for a look-up that may need only some columns, or one row or a few.
+    pub(super) fn page_of_lookup(
         &self,
         block: &IndexBlock,
         number: PageNumber,
         needs: PageNeeds<'_>,
-    ) -> StorageResult<LookedUp> {
+        ahead: &mut ReadAhead,
+    ) -> StorageResult<HeldPage> {
         if needs.one_row {
             let offset = record_of(block, number).address.offset;
             match self.cache.get_cached(self.file.file_id(), offset) {
                 Some(Cached::Page(page)) if page.has_columns(needs.projection) => {
-                    return Ok(LookedUp::Page(page));
+                    return Ok(HeldPage::Whole(page));
                 }
-                Some(Cached::Rows(rows)) if !rows.count_use() => {
-                    return Ok(LookedUp::Rows(rows));
+                Some(Cached::Rows(rows)) if rows.count_use() < USES_OFTEN => {
+                    return Ok(HeldPage::Rows(rows));
                 }
-                None => return self.missed_page(block, number, needs),
+                None => return self.missed_page(block, number, needs, ahead),
                 Some(_) => {}
             }
         }
-        let ahead = &mut ReadAhead::default();
         let pattern = ReadPattern::Random;
         let (page, _) = self.page_ahead(block, number, pattern, needs.projection, ahead)?;
-        Ok(LookedUp::Page(page))
+        Ok(HeldPage::Whole(page))
     }
 
     /// Reads a page that is not in the cache, and caches it in a form in which rows are decoded one by one, if it has one.
@@ -212,10 +189,11 @@ impl Run {
         block: &IndexBlock,
         number: PageNumber,
         needs: PageNeeds<'_>,
-    ) -> StorageResult<LookedUp> {
+        ahead: &mut ReadAhead,
+    ) -> StorageResult<HeldPage> {
         self.cache.count_miss();
         let record = record_of(block, number);
-        let raw = self.read_raw_page(record, &mut ReadAhead::default());
+        let raw = self.read_raw_page(record, ahead);
         pay_for_io();
         let opened = RowPage::open(raw?).map_err(|_| self.malformed_page(block, number))?;
         let (cached, page) = match opened {
@@ -224,11 +202,11 @@ impl Run {
                 let bytes = (page.memory_bytes(), page.entry_bytes());
                 page.charge(BlockCharge::of_page(&self.blocks, bytes.0, bytes.1));
                 let page = Arc::new(*page);
-                (Cached::Rows(Arc::clone(&page)), LookedUp::Rows(page))
+                (Cached::Rows(Arc::clone(&page)), HeldPage::Rows(page))
             }
             OpenedRows::Whole(raw) => {
                 let page = self.decode_page(block, number, raw, needs.projection)?;
-                (Cached::Page(Arc::clone(&page)), LookedUp::Page(page))
+                (Cached::Page(Arc::clone(&page)), HeldPage::Whole(page))
             }
         };
         let (file, offset) = (self.file.file_id(), record.address.offset);
@@ -253,7 +231,7 @@ impl Run {
         Ok(())
     }
 
-    fn malformed_page(&self, block: &IndexBlock, number: PageNumber) -> StorageError {
+    pub(super) fn malformed_page(&self, block: &IndexBlock, number: PageNumber) -> StorageError {
         self.corrupt(record_of(block, number).address, "the page is malformed")
     }
 }

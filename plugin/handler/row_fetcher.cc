@@ -110,7 +110,8 @@ teak_status RowFetcher::add_read_set(Cursor *cursor, std::vector<my_bitmap_map> 
   const bool has_chosen = !chosen->empty();
   // Most statements need the same columns as the last one.
   if (!has_chosen && needed_ != nullptr &&
-      std::equal(needed_by_.begin(), needed_by_.end(), read_set->bitmap, read_set->bitmap + no_words_in_map(read_set))) {
+      std::equal(needed_by_.begin(), needed_by_.end(), read_set->bitmap,
+                 read_set->bitmap + no_words_in_map(read_set))) {
     *chosen = needed_by_;
     cursor->set_columns(needed_);
     return TEAK_OK;

@@ -268,7 +268,7 @@ impl SortedLoad {
                 observer.written(runs.entries);
             } else {
                 let load = runs.load.without_entries();
-                again = Some(Source::Loaded(runs.load.into_entries()));
+                again = Some(Source::Loaded(Box::new(runs.load.into_entries())));
                 runs = WrittenRuns {
                     load,
                     ..WrittenRuns::default()

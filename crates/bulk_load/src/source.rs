@@ -64,7 +64,7 @@ pub(crate) enum Source {
         position: EntryPosition,
     },
     Spill(SpillReader),
-    Loaded(LoadedEntries),
+    Loaded(Box<LoadedEntries>),
 }
 
 impl Source {

@@ -214,12 +214,8 @@ impl SnapshotCursor {
         let Some(len) = seen else {
             return Ok(self.position.row(&transaction.core)?.map(Rows::One));
         };
-        match self
-            .position
-            .tree
-            .as_ref()
-            .and_then(|tree| tree.page_rows(len))
-        {
+        let tree = self.position.tree.as_ref();
+        match tree.and_then(|tree| tree.page_rows_again(len)) {
             Some(rows) => Ok(Some(Rows::InPage(rows))),
             // `None` would be the end of the scan.
             None => Err(EngineError::Internal(

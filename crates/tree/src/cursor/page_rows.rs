@@ -103,11 +103,22 @@ impl<V: Visibility> TreeCursor<V> {
     }
 
     /// The row at the position and those that follow it in its page, at most `max`, if the reader
-    /// sees all of them without further checks; otherwise `None`. Does not move the cursor. Entries inserted since
-    /// the last move may be missing. What other threads do does not change the result.
+    /// sees all of them without further checks; otherwise `None`. Does not move the cursor. Other threads may write at
+    /// any time, so a second call may return `None` after the first has not.
     #[inline]
     #[must_use]
     pub fn page_rows(&self, max: usize) -> Option<PageRows<'_>> {
+        match self.must_follow() {
+            true => None,
+            false => self.page_rows_again(max),
+        }
+    }
+
+    /// As [`TreeCursor::page_rows`], after a call that has returned rows, without a move in between: returns some of the
+    /// same rows, whatever other threads have written.
+    #[inline]
+    #[must_use]
+    pub fn page_rows_again(&self, max: usize) -> Option<PageRows<'_>> {
         let (page, first) = self.seen_page(self.source_of_rows()?)?;
         let len = max.min(page.entries() - first);
         if len == 0 {

@@ -17,6 +17,8 @@
 
 namespace teak {
 
+std::atomic<uint64_t> group_by_pushdowns;
+
 namespace {
 
 struct Oldest {
@@ -50,6 +52,7 @@ Measurements measure() {
     found.disk_bytes_free = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
   }
   found.corruption_errors = corruption_errors.load(std::memory_order_relaxed);
+  found.group_by_pushdowns = group_by_pushdowns.load(std::memory_order_relaxed);
   return found;
 }
 

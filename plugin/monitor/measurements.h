@@ -11,9 +11,13 @@
 
 #include "base/server_version.h"
 
+#include <atomic>
 #include <cstdint>
 
 namespace teak {
+
+/* Scans whose aggregates the engine has computed. */
+extern std::atomic<uint64_t> group_by_pushdowns;
 
 struct Measurements {
   // Seconds since the start of the oldest transaction that has a snapshot now; 0 if there is none.
@@ -26,6 +30,7 @@ struct Measurements {
   uint64_t disk_bytes_free;
   // Calls of the engine that failed because of damaged data.
   uint64_t corruption_errors;
+  uint64_t group_by_pushdowns;
 };
 
 Measurements measure();

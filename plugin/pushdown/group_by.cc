@@ -3,6 +3,7 @@
 
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
+
 /* See group_by.h. */
 
 #include "pushdown/group_by.h"
@@ -17,6 +18,7 @@
 #include "base/errors.h"
 #include "format/bytes.h"
 #include "handler/ha_teak.h"
+#include "monitor/measurements.h"
 #include "monitor/variables.h"
 #include "pushdown/pushed_query.h"
 
@@ -94,6 +96,7 @@ bool GroupBy::sort_results() {
 
 int GroupBy::init_scan() try {
   is_out_of_memory_ = false;
+  group_by_pushdowns.fetch_add(1, std::memory_order_relaxed);
   if (!sort_results()) return open_.out_of_memory();
   const teak_status status =
       aggregate_ != nullptr

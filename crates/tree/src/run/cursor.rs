@@ -371,7 +371,12 @@ impl VersionCursor for RunCursor {
             }
             return Ok(());
         }
-        let page = self.load_for_seek(PageNumber::new(number, page))?;
+        let number = PageNumber::new(number, page);
+        // A scan of all rows begins before all keys.
+        let page = match key.is_empty() {
+            true => self.load(number),
+            false => self.load_for_seek(number),
+        }?;
         self.entry = page.lower_bound(key);
         self.valid = self.entry < page.entries();
         Ok(())

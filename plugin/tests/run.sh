@@ -41,15 +41,18 @@ FLAGS=(-I"$HERE/.." -I"$HERE/../../crates/c_api/include" -std=gnu++17 -fPIC -O2 
     -isystem "$BUILD/include" -isystem "$SOURCE/wsrep-lib/include" -isystem "$SOURCE/wsrep-lib/wsrep-API/v26")
 [ -z "$SANITIZE" ] || FLAGS+=(-fsanitize=address -fno-omit-frame-pointer)
 say "building the test engine"
-OBJECTS=()
+OBJECTS=() COMPILERS=()
 for source in "$HERE"/../format/*.cc "$HERE"/*.cc; do
     object=$WORK/objects${SANITIZE:+-asan}/$(basename "${source%.cc}").o
     OBJECTS+=("$object")
     if [ ! -e "$object" ] || [ -n "$(find "$HERE" "$HERE/../format" -maxdepth 1 \( -name '*.h' -o -path "$source" \) -newer "$object")" ] ||
         [ "$source" -nt "$object" ]; then
-        g++ "${FLAGS[@]}" -c "$source" -o "$object"
+        [ "${#COMPILERS[@]}" -lt "$(nproc)" ] || { wait "${COMPILERS[0]}"; COMPILERS=("${COMPILERS[@]:1}"); }
+        g++ "${FLAGS[@]}" -c "$source" -o "$object" &
+        COMPILERS+=($!)
     fi
 done
+for compiler in ${COMPILERS[@]+"${COMPILERS[@]}"}; do wait "$compiler"; done
 g++ "${FLAGS[@]}" -shared -Wl,-Bsymbolic-functions -o "$OUT/ha_teakcodec.so" "${OBJECTS[@]}" -lmysqlservices
 
 # ---- server ----------------------------------------------------------------------------------------------------------

@@ -215,12 +215,13 @@ impl SnapshotCursor {
             return Ok(self.position.row(&transaction.core)?.map(Rows::One));
         };
         let tree = self.position.tree.as_ref();
-        match tree.and_then(|tree| tree.page_rows_again(len)) {
+        match tree.and_then(|tree| tree.counted_page_rows(len)) {
             Some(rows) => Ok(Some(Rows::InPage(rows))),
             // `None` would be the end of the scan.
-            None => Err(EngineError::Internal(
-                "the rows of the page are gone".into(),
-            )),
+            None => {
+                let text = "the page does not have the rows that were counted";
+                Err(EngineError::Internal(text.into()))
+            }
         }
     }
 

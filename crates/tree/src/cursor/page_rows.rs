@@ -64,7 +64,8 @@ impl<V: Visibility> TreeCursor<V> {
                 if self.heap.top() == Some(index)
                     && self.layers.is_empty()
                     && self.direction == Direction::Forward
-                    && self.is_within_range(index) =>
+                    && self.is_within_range(index)
+                    && !self.must_follow() =>
             {
                 Some(index)
             }
@@ -103,22 +104,11 @@ impl<V: Visibility> TreeCursor<V> {
     }
 
     /// The row at the position and those that follow it in its page, at most `max`, if the reader
-    /// sees all of them without further checks; otherwise `None`. Does not move the cursor. Other threads may write at
-    /// any time, so a second call may return `None` after the first has not.
+    /// sees all of them without further checks; otherwise `None`. Does not move the cursor. Whether there are such rows
+    /// may change between two calls, because other threads write: see [`TreeCursor::counted_page_rows`].
     #[inline]
     #[must_use]
     pub fn page_rows(&self, max: usize) -> Option<PageRows<'_>> {
-        match self.must_follow() {
-            true => None,
-            false => self.page_rows_again(max),
-        }
-    }
-
-    /// As [`TreeCursor::page_rows`], after a call that has returned rows, without a move in between: returns some of the
-    /// same rows, whatever other threads have written.
-    #[inline]
-    #[must_use]
-    pub fn page_rows_again(&self, max: usize) -> Option<PageRows<'_>> {
         let (page, first) = self.seen_page(self.source_of_rows()?)?;
         let len = max.min(page.entries() - first);
         if len == 0 {
@@ -134,6 +124,18 @@ impl<V: Visibility> TreeCursor<V> {
             rows.limit(precedes);
         }
         Some(rows)
+    }
+
+    /// The first `len` of the rows that [`TreeCursor::page_rows`] has returned since the last move, whatever other threads
+    /// have written in the meantime. `None` if the page does not have so many.
+    #[inline]
+    #[must_use]
+    pub fn counted_page_rows(&self, len: usize) -> Option<PageRows<'_>> {
+        let CursorPosition::Source(index) = self.position else {
+            return None;
+        };
+        let (page, first, _) = self.sources.get(index)?.page_of_one_write()?;
+        (len <= page.entries() - first).then_some(PageRows { page, first, len })
     }
 
     /// Moves forward over rows of the page, fewer than those that [`TreeCursor::page_rows`] has

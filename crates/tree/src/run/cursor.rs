@@ -302,7 +302,7 @@ impl RunCursor {
             .is_some_and(|(page, ..)| to < page.entries());
         if is_there {
             self.entry = to;
-            // They were read together.
+            // Scans of many rows move so: the next seek need not decode single rows.
             self.rows_read = u32::MAX;
         }
         is_there

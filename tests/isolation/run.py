@@ -39,13 +39,19 @@ class Checkpoints:
     def __init__(self, server, seconds):
         self.server, self.seconds = server, seconds
         self.ended = threading.Event()
+        self.error = None
         self.thread = threading.Thread(target=self.run)
 
     def run(self):
-        session = Session(self.server.socket)
-        while not self.ended.wait(self.seconds):
-            session.run("FLUSH ENGINE LOGS")
-        session.close()
+        try:
+            session = Session(self.server.socket)
+            while self.error is None and not self.ended.wait(self.seconds):
+                answer = session.run("FLUSH ENGINE LOGS")
+                if answer[0] == "error":
+                    self.error = f"{answer[1]} {answer[2]} in a checkpoint"
+            session.close()
+        except Lost as error:
+            self.error = f"the connection is lost: {error}"
 
     def start(self):
         if self.seconds:
@@ -165,6 +171,9 @@ def main():
     finally:
         checkpoints.stop()
         server.stop()
+    if checkpoints.error:
+        print(checkpoints.error)
+        bad += 1
     return finish(good, bad, f"{transactions:,} transactions")
 
 

@@ -562,6 +562,7 @@ int ha_teak::repair(THD *thd, HA_CHECK_OPT *options) try {
 }
 
 int ha_teak::analyze(THD *thd, HA_CHECK_OPT *) {
+  open_.share()->note_change();
   int error = info(HA_STATUS_VARIABLE | HA_STATUS_TIME | HA_STATUS_NO_LOCK);
   if (error == 0) {
     const teak_status status = open_.share()->statistics().refresh(thd, table, stats.records, true);

@@ -94,34 +94,36 @@ bool RowFetcher::needs_only_key() const {
   return share.key(share.primary_key()).decodable_columns.holds(read_set);
 }
 
-void RowFetcher::choose_columns(Cursor *cursor) {
+const Columns &RowFetcher::choose_columns(bool may_change) {
   chosen_.clear();
-  if (key_ != MAX_KEY && key_ != open_.share()->primary_key()) return;
-  // HANDLER changes its read set between reads.
-  if (locks_.locking() || all_columns_ || thd_sql_command(open_.thd()) == SQLCOM_HA_READ) return;
   // Without a choice, the cursor returns all columns, or the same error.
-  add_read_set(cursor, &chosen_);
+  const Columns *columns = &Cursor::ALL_COLUMNS;
+  if (!may_change && !locks_.locking() && !all_columns_ && (key_ == MAX_KEY || key_ == open_.share()->primary_key()))
+    (void)add_read_set(&chosen_, &columns);
+  return *columns;
 }
 
-/* Lets a cursor return the columns of the read set and those chosen before. `chosen` is then empty if it returns all. */
-teak_status RowFetcher::add_read_set(Cursor *cursor, std::vector<my_bitmap_map> *chosen) {
+/* Adds the read set to the columns chosen before, and sets `columns` to those that a cursor must return. `chosen` is then
+   empty if these are all. */
+teak_status RowFetcher::add_read_set(std::vector<my_bitmap_map> *chosen, const Columns **columns) {
   const MY_BITMAP *read_set = open_.table()->read_set;
+  const size_t words = no_words_in_map(read_set);
   const RowCodec &rows = open_.share()->rows();
-  const bool has_chosen = !chosen->empty();
-  // Most statements need the same columns as the last one.
-  if (!has_chosen && needed_ != nullptr &&
-      std::equal(needed_by_.begin(), needed_by_.end(), read_set->bitmap,
-                 read_set->bitmap + no_words_in_map(read_set))) {
-    *chosen = needed_by_;
-    cursor->set_columns(needed_);
-    return TEAK_OK;
+  *columns = &Cursor::ALL_COLUMNS;
+  if (chosen->empty()) {
+    // Most statements need the same columns as the last one.
+    if (needed_ != nullptr &&
+        std::equal(needed_by_.begin(), needed_by_.end(), read_set->bitmap, read_set->bitmap + words)) {
+      *chosen = needed_by_;
+      *columns = &needed_;
+      return TEAK_OK;
+    }
+    if (rows.needs_all(read_set->bitmap, words)) return TEAK_OK;
   }
-  if (!has_chosen && rows.needs_all(read_set->bitmap, no_words_in_map(read_set))) return TEAK_OK;
-  chosen->resize(no_words_in_map(read_set));
-  for (size_t i = 0; i < chosen->size(); i++) (*chosen)[i] |= read_set->bitmap[i];
-  if (rows.needs_all(chosen->data(), chosen->size())) {
+  chosen->resize(words);
+  for (size_t i = 0; i < words; i++) (*chosen)[i] |= read_set->bitmap[i];
+  if (rows.needs_all(chosen->data(), words)) {
     chosen->clear();
-    cursor->set_columns(nullptr);
     return TEAK_OK;
   }
   if (needed_ == nullptr || *chosen != needed_by_) {
@@ -136,7 +138,7 @@ teak_status RowFetcher::add_read_set(Cursor *cursor, std::vector<my_bitmap_map> 
     needed_ = Columns(needed, teak_columns_free);
     needed_by_ = *chosen;
   }
-  cursor->set_columns(needed_);
+  *columns = &needed_;
   return TEAK_OK;
 }
 
@@ -158,12 +160,14 @@ teak_status RowFetcher::look_up(teak_slice primary, bool all_columns, teak_row *
     is_rows_bound_ = true;
   }
   if (all_columns || all_columns_ || locks_.locking()) {
-    if (!looked_up_.empty()) rows_.set_columns(nullptr);
+    if (!looked_up_.empty()) rows_.set_columns(Cursor::ALL_COLUMNS);
     looked_up_.clear();
     looks_up_all_ = true;
   } else if (!looks_up_all_ && (looked_up_.empty() || !has_columns(looked_up_))) {
-    const teak_status status = add_read_set(&rows_, &looked_up_);
+    const Columns *columns;
+    const teak_status status = add_read_set(&looked_up_, &columns);
     if (status != TEAK_OK) return status;
+    rows_.set_columns(*columns);
     looks_up_all_ = looked_up_.empty();
   }
   return rows_.get(primary, row);

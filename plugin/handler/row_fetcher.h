@@ -57,8 +57,9 @@ class RowFetcher {
      large rows. */
   bool needs_only_key() const;
 
-  /* Called at the beginning of a scan: lets the cursor return only the columns that the statement reads. */
-  void choose_columns(Cursor *cursor);
+  /* Called at the beginning of a scan: the columns that its cursor must return. `may_change`: the read set may change during
+     the scan. */
+  const Columns &choose_columns(bool may_change);
 
   /* Reads the row of an entry into the record. Returns 0, SKIP, REJECTED or the server's error. */
   int fetch(const teak_row &entry, uchar *record);
@@ -76,7 +77,7 @@ class RowFetcher {
  private:
   bool has_columns(const std::vector<my_bitmap_map> &chosen) const;
   teak_status look_up(teak_slice primary, bool all_columns, teak_row *row);
-  teak_status add_read_set(Cursor *cursor, std::vector<my_bitmap_map> *chosen);
+  teak_status add_read_set(std::vector<my_bitmap_map> *chosen, const Columns **columns);
   int fetch_whole(const teak_row &entry, uchar *record);
   int fetch_by_secondary(const teak_row &entry, uchar *record);
   int fetch_clustering(const Share::Key &key, const Share::EntryRest &rest, uchar *record);

@@ -32,10 +32,11 @@ void Scan::begin(uint key) {
   options.locks_ranges =
       key != MAX_KEY && locks_.mode() == TEAK_LOCK_EXCLUSIVE && is_checked_by_server(open_.table()->key_info[key]);
   options.skips_large = fetcher_.needs_only_key();
-  // Between two reads of a HANDLER, its transaction may write.
-  options.takes_many = !locks_.locking() && thd_sql_command(open_.thd()) != SQLCOM_HA_READ;
-  cursor_.bind(open_.session(), share.table(), key == MAX_KEY ? 0 : share.index_of(key), locks_.mode(), options);
-  fetcher_.choose_columns(&cursor_);
+  // Between two reads of a HANDLER, its transaction may write, and its read set may change.
+  const bool is_handler_read = thd_sql_command(open_.thd()) == SQLCOM_HA_READ;
+  options.takes_many = !locks_.locking() && !is_handler_read;
+  cursor_.bind(open_.session(), share.table(), key == MAX_KEY ? 0 : share.index_of(key), locks_.mode(), options,
+               fetcher_.choose_columns(is_handler_read));
   cursor_.set_semi_consistent(locks_.semi_consistent());
   cursor_.count_into(open_.server().handler_stats);
   started_ = false;

@@ -17,12 +17,22 @@
 
 namespace teak {
 
+/* Many short statements in a row need not read the sizes again, unless one of them has written. */
+bool TableStatistics::is_recent() const {
+  constexpr ulonglong AGE_MAX = 100'000;
+  // Statements of a stored procedure all have the start time of the CALL.
+  constexpr uint USES_MAX = 64;
+  return open_.thd()->start_utime - refreshed_at_ < AGE_MAX && ++uses_ < USES_MAX &&
+         changes_ == open_.share()->changes() && !open_.has_written();
+}
+
 int TableStatistics::refresh(uint what) {
   ha_statistics &stats = open_.server().stats;
   if (what & HA_STATUS_ERRKEY)
     open_.server().errkey = open_.session() == nullptr ? MAX_KEY : open_.session()->duplicate_key();
-  if (what & HA_STATUS_VARIABLE)
-    if (int error = refresh_size(what)) return error;
+  const bool is_for_plan = (what & ~(HA_STATUS_VARIABLE | HA_STATUS_NO_LOCK)) == 0;
+  if ((what & HA_STATUS_VARIABLE) && !(is_for_plan && is_recent()))
+    if (int error = refresh_size(what, is_for_plan)) return error;
   // Not for lists of tables, because sampling reads pages. A failure is not an error: the optimiser then uses its
   // defaults.
   if ((what & (HA_STATUS_CONST | HA_STATUS_VARIABLE)) && !(what & (HA_STATUS_OPEN | HA_STATUS_VARIABLE_EXTRA)))
@@ -32,8 +42,11 @@ int TableStatistics::refresh(uint what) {
   return what & HA_STATUS_AUTO ? refresh_auto_increment() : 0;
 }
 
-int TableStatistics::refresh_size(uint what) {
+int TableStatistics::refresh_size(uint what, bool is_for_plan) {
   ha_statistics &stats = open_.server().stats;
+  changes_ = open_.share()->changes();
+  refreshed_at_ = is_for_plan ? open_.thd()->start_utime : 0;
+  uses_ = 0;
   teak_index_statistics index;
   const teak_status status = open_.share()->index_statistics(0, &index);
   if (status != TEAK_OK) return open_.failure(status);

@@ -17,7 +17,15 @@
 
 namespace teak {
 
-void Cursor::bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Options options) {
+Cursor::~Cursor() {
+  close();
+  if (parked_ != nullptr) teak_cursor_close(parked_);
+}
+
+const Columns Cursor::ALL_COLUMNS;
+
+void Cursor::bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Options options,
+                  const Columns &columns) {
   if (session != session_ || table != table_ || index != index_ || mode != mode_ || !(options == options_)) {
     close();
     session_ = session, table_ = table, index_ = index, mode_ = mode, options_ = options;
@@ -27,12 +35,12 @@ void Cursor::bind(Session *session, teak_table *table, uint32_t index, teak_lock
   beyond_ = End::None;
   set_semi_consistent(false);
   if (bounded_) set_bounds(UNBOUNDED, UNBOUNDED);
-  if (columns_ != nullptr) set_columns(nullptr);
+  if (columns_ != columns) set_columns(columns);
 }
 
-void Cursor::set_columns(Columns columns) {
+void Cursor::set_columns(const Columns &columns) {
   drop_taken_rows();
-  columns_ = std::move(columns);
+  columns_ = columns;
   columns_unset_ = true;
 }
 
@@ -63,11 +71,18 @@ teak_status Cursor::copy_bounds(const Cursor &other) {
                     other.has_upper_ ? slice(other.upper_) : UNBOUNDED);
 }
 
+teak_status Cursor::open_engine_cursor() {
+  teak_transaction *transaction = session_ == nullptr ? nullptr : session_->transaction_to_read();
+  if (transaction == nullptr) return TEAK_INVALID_ARGUMENT;
+  if (parked_ == nullptr) return teak_cursor_open(transaction, table_, index_, mode_, &cursor_);
+  const teak_status status = teak_cursor_open_again(parked_, transaction, table_, index_, mode_);
+  if (status == TEAK_OK) std::swap(cursor_, parked_);
+  return status;
+}
+
 teak_status Cursor::open() {
   if (cursor_ == nullptr) {
-    teak_transaction *transaction = session_ == nullptr ? nullptr : session_->transaction_to_read();
-    if (transaction == nullptr) return TEAK_INVALID_ARGUMENT;
-    teak_status status = teak_cursor_open(transaction, table_, index_, mode_, &cursor_);
+    const teak_status status = open_engine_cursor();
     if (status != TEAK_OK) {
       cursor_ = nullptr;
       return status;
@@ -242,8 +257,8 @@ void Cursor::detach() {
   if (cursor_ == nullptr) return;
   last_key();
   drop_taken_rows();
-  teak_cursor_close(cursor_);
-  cursor_ = nullptr;
+  teak_cursor_park(cursor_);
+  std::swap(cursor_, parked_);
   positioned_ = false;
   session_->remove(this);
 }
@@ -258,7 +273,6 @@ void Cursor::close() {
   table_ = nullptr;
   page_statistics_ = nullptr;
   bounded_ = has_lower_ = has_upper_ = is_prefix_ = false;
-  columns_.reset();
   columns_unset_ = false;
 }
 

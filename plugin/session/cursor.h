@@ -33,7 +33,7 @@ using Columns = std::shared_ptr<teak_columns>;
 class Cursor {
  public:
   Cursor() = default;
-  ~Cursor() { close(); }
+  ~Cursor();
   Cursor(const Cursor &) = delete;
   Cursor &operator=(const Cursor &) = delete;
 
@@ -52,9 +52,11 @@ class Cursor {
              reads_newest == other.reads_newest && takes_many == other.takes_many;
     }
   };
-  /* Selects the index, lock mode and options of the following calls. Resets position, bounds and semi-consistent reads;
+  static const Columns ALL_COLUMNS;
+  /* Selects the index, lock mode, options and columns (see set_columns()) of the following calls. Resets position, bounds and semi-consistent reads;
      reuses the engine's cursor if possible. */
-  void bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Options options);
+  void bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Options options,
+            const Columns &columns = ALL_COLUMNS);
 
   /* Sets the statistics to which later reads add their pages; nullptr: no counting. */
   void count_into(ha_handler_stats *statistics) { page_statistics_ = statistics; }
@@ -66,7 +68,7 @@ class Cursor {
   bool bounded() const { return bounded_; }
   /* Lets consistent reads return only some columns of the values, see teak_cursor_set_columns(), until the cursor is
      bound again. nullptr: all columns. */
-  void set_columns(Columns columns);
+  void set_columns(const Columns &columns);
   /* Sets the bounds or the prefix of another cursor. */
   teak_status copy_bounds(const Cursor &other);
 
@@ -108,6 +110,7 @@ class Cursor {
   static constexpr size_t SINGLE_ROWS = 8;
 
   teak_status open();
+  teak_status open_engine_cursor();
   teak_status next_of_engine(teak_row *row);
   teak_status take_rows(teak_row *row);
   void drop_taken_rows();
@@ -120,6 +123,7 @@ class Cursor {
   Session *session_ = nullptr;
   teak_table *table_ = nullptr;
   teak_cursor *cursor_ = nullptr;
+  teak_cursor *parked_ = nullptr;               // the closed engine cursor, whose memory the next one uses
   Cursor *newer_ = nullptr, *older_ = nullptr;  // the session's list of open cursors
   uint32_t index_ = 0;
   teak_lock_mode mode_ = TEAK_LOCK_NONE;

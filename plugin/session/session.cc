@@ -34,21 +34,28 @@ Session::~Session() {
   if (is_prepared_) writes_.leave_to(prepared_as_.slice());
   if (teak_transaction *transaction = release())
     is_prepared_ ? teak_transaction_detach(transaction) : teak_transaction_rollback(transaction);
+  if (kept_ != nullptr) teak_transaction_rollback(kept_);
   writes_.end();
 }
 
 teak_status Session::begin() {
-  teak_transaction *transaction = nullptr;
+  teak_transaction *transaction = kept_;
   auto isolation =
       kind_ == Kind::WithoutRollback ? TEAK_READ_COMMITTED : static_cast<teak_isolation>(thd_tx_isolation(thd_));
-  teak_status status = teak_transaction_begin(engine, isolation, &transaction);
+  teak_status status = transaction == nullptr ? teak_transaction_begin(engine, isolation, &transaction)
+                                              : teak_transaction_begin_again(transaction, isolation);
   if (status != TEAK_OK) return status;
-  lock_timeout_ = session_lock_timeout(thd_);
-  teak_transaction_set_lock_timeout(transaction, lock_timeout_);
+  if (kept_ == nullptr) {
+    lock_timeout_ = session_lock_timeout(thd_);
+    teak_transaction_set_lock_timeout(transaction, lock_timeout_);
+    teak_transaction_set_thread(transaction, thd_get_thread_id(thd_));
+    // A replica's applier should not be chosen as a victim: its transaction is already committed on the primary.
+    if (thd_->slave_thread) teak_transaction_set_weight(transaction, 1);
+    refuses_stale_writes_ = false;
+    waits_for_disk_ = true;
+  }
   if (kind_ == Kind::Transactional) teak_transaction_set_owner(transaction, thd_);
-  teak_transaction_set_thread(transaction, thd_get_thread_id(thd_));
-  // A replica's applier should not be chosen as a victim: its transaction is already committed on the primary.
-  if (thd_->slave_thread) teak_transaction_set_weight(transaction, 1);
+  kept_ = nullptr;
   writes_to_keep_ = false;
   std::lock_guard<std::mutex> guard(kill_mutex_);
   transaction_ = transaction;
@@ -71,7 +78,7 @@ teak_status Session::write_done() {
   if (kind_ == Kind::Transactional) return TEAK_OK;
   detach_cursors();
   teak_transaction *transaction = release();
-  teak_transaction_set_commit_sync(transaction, session_commit_sync(thd_));
+  choose_commit_sync(transaction);
   teak_status status = teak_transaction_commit(transaction);
   if (status != TEAK_OK) teak_transaction_rollback(transaction);
   return status;
@@ -91,7 +98,11 @@ int Session::use() {
       lock_timeout_ = lock_timeout;
       teak_transaction_set_lock_timeout(transaction_, lock_timeout);
     }
-    teak_transaction_set_snapshot_isolation(transaction_, session_refuse_stale_writes(thd_));
+    const bool refuses_stale_writes = session_refuse_stale_writes(thd_);
+    if (refuses_stale_writes != refuses_stale_writes_) {
+      refuses_stale_writes_ = refuses_stale_writes;
+      teak_transaction_set_snapshot_isolation(transaction_, refuses_stale_writes);
+    }
     teak_status status = teak_transaction_begin_statement(transaction_);
     if (status != TEAK_OK) return raise(thd_, status, "a statement could not begin");
     in_statement_ = true;
@@ -132,12 +143,19 @@ teak_status Session::before_write(bool is_temporary) {
   return status;
 }
 
+void Session::choose_commit_sync(teak_transaction *transaction) {
+  const bool waits = session_commit_sync(thd_);
+  if (waits == waits_for_disk_) return;
+  waits_for_disk_ = waits;
+  teak_transaction_set_commit_sync(transaction, waits);
+}
+
 int Session::prepare(bool all) {
   if (!ends_transaction(all) || transaction_ == nullptr) return 0;
   detach_cursors();
   // Temporary tables do not survive the connection, so there is nothing to prepare.
   if (!writes_to_keep_) return 0;
-  teak_transaction_set_commit_sync(transaction_, session_commit_sync(thd_));
+  choose_commit_sync(transaction_);
   prepared_as_ = XidBytes(*thd_->get_xid());
   teak_status status = teak_transaction_prepare(transaction_, prepared_as_.slice());
   if (status != TEAK_OK) return raise(thd_, status, "PREPARE");
@@ -193,10 +211,12 @@ int Session::commit_now(bool all) {
     writes_.end();  // committed by commit_ordered()
     return 0;
   }
-  teak_transaction_set_commit_sync(transaction, session_commit_sync(thd_));
-  teak_status status = teak_transaction_commit(transaction);
+  choose_commit_sync(transaction);
+  teak_status status = teak_transaction_commit_and_keep(transaction);
   int error = 0;
-  if (status != TEAK_OK) {
+  if (status == TEAK_OK) {
+    kept_ = transaction;
+  } else {
     error = raise(thd_, status, "COMMIT");
     // The server has decided to commit a prepared transaction, so it must not be rolled back. It remains prepared until
     // its commit can be logged, at the latest by recovery.

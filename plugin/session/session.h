@@ -119,6 +119,8 @@ class Session {
   void note_end_of_statement();
   bool ends_transaction(bool all) const { return all || !in_multi_statement_transaction(thd_); }
   teak_status begin();
+  /* Passes the session's setting to the transaction, if it differs from what the transaction has. */
+  void choose_commit_sync(teak_transaction *transaction);
   /* Removes the transaction from this object, so that KILL no longer interrupts it, and returns it. */
   teak_transaction *release();
 
@@ -127,11 +129,14 @@ class Session {
   std::mutex kill_mutex_;  // guards both transactions against interrupt(); no other lock is taken under it
   teak_transaction *transaction_ = nullptr;
   teak_transaction *secondary_ = nullptr;
+  teak_transaction *kept_ = nullptr;  // has been committed; the next transaction uses its memory
   Cursor *cursors_ = nullptr;
   std::string last_lock_timeout_;  // the value of the session's teak_last_lock_timeout
   uint64_t statement_mark_ = 0;
   ulonglong statement_begin_ = 0;  // microseconds, as thd->start_utime
   uint lock_timeout_ = 0;
+  /* Settings that the transaction has. */
+  bool refuses_stale_writes_ = false, waits_for_disk_ = true;
   uint duplicate_key_ = MAX_KEY;
   bool in_statement_ = false;
   bool has_statement_mark_ = false;

@@ -147,8 +147,9 @@ int OpenTable::end_write(int error) {
   return status == TEAK_OK ? 0 : failure(status);
 }
 
-void OpenTable::note_written() {
-  if (wrote_) (void)share_->set_written_at(time(nullptr));
+void OpenTable::note_written_now() {
+  (void)share_->set_written_at(time(nullptr));
+  share_->note_change();
   wrote_ = false;
 }
 

@@ -77,8 +77,11 @@ class OpenTable {
   int begin_write();
   /* Called after each write; `error` is its outcome. */
   int end_write(int error);
+  bool has_written() const { return wrote_; }
   /* Sets the table's time of change if the statement has written. */
-  void note_written();
+  void note_written() {
+    if (wrote_) note_written_now();
+  }
 
   /* ---- the hidden row id, in a table without primary key, of the row last read or written ---- */
   static constexpr uint ROW_ID_BITS_MAX = 48;
@@ -92,6 +95,7 @@ class OpenTable {
  private:
   Session *session_of(THD *thd);
   int open_files();
+  void note_written_now();
 
   handler &server_;
   std::string name_;

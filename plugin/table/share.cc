@@ -214,6 +214,7 @@ bool Share::primary_of_value(bool clustering, teak_slice value, teak_slice *prim
 }
 
 void Share::forget_counters() {
+  note_change();
   auto_increment_.forget();
   std::lock_guard<std::mutex> guard(row_id_mutex_);
   row_id_next_ = row_id_end_ = 0;

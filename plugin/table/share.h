@@ -159,6 +159,10 @@ class Share final : public Handler_share {
   time_t written_at() const;
   teak_status set_written_at(time_t when);
 
+  /* Increases when a statement that has written to the table ends, and when the table was truncated or analysed. */
+  uint64_t changes() const { return changes_.load(std::memory_order_relaxed); }
+  void note_change() { changes_.fetch_add(1, std::memory_order_relaxed); }
+
   /* Statistics for rec_per_key. */
   IndexStatistics &statistics() { return statistics_; }
 
@@ -192,6 +196,8 @@ class Share final : public Handler_share {
 
   std::atomic<const Building *> building_{nullptr};
   std::vector<std::unique_ptr<const Building>> buildings_;  // only one ALTER at a time changes it
+
+  std::atomic<uint64_t> changes_{0};
 
   std::mutex row_id_mutex_;
   uint64_t row_id_next_ = 0, row_id_end_ = 0;

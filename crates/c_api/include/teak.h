@@ -703,6 +703,16 @@ teak_status teak_transaction_rollback_to_savepoint(teak_transaction *transaction
 // the handle. Cursors of the transaction must be closed first.
 teak_status teak_transaction_commit(teak_transaction *transaction);
 
+// Commits as teak_transaction_commit(), but does not free the handle: after TEAK_OK it can begin another transaction, see
+// teak_transaction_begin_again(), or be freed by teak_transaction_rollback(). After an error it must be rolled back. Meant for
+// many short transactions: a new handle needs memory.
+teak_status teak_transaction_commit_and_keep(teak_transaction *transaction);
+
+// Begins another transaction with a handle from teak_transaction_commit_and_keep(). What teak_transaction_set_...() functions
+// have set remains, except an owner (teak_transaction_set_owner()).
+teak_status teak_transaction_begin_again(teak_transaction *transaction,
+                                         teak_isolation isolation);
+
 // Undoes every write and always frees the handle. Only the rollback of a prepared transaction can
 // fail; the transaction then remains prepared. Cursors of the transaction must be closed first.
 teak_status teak_transaction_rollback(teak_transaction *transaction);
@@ -937,6 +947,17 @@ teak_status teak_cursor_open(teak_transaction *transaction,
                              uint32_t index,
                              teak_lock_mode mode,
                              teak_cursor **cursor);
+
+// Closes a cursor but keeps its memory, which is less than 64 KiB, for teak_cursor_open_again(). Until then only this function
+// and teak_cursor_close() may be called with it. NULL is allowed.
+void teak_cursor_park(teak_cursor *cursor);
+
+// Opens a parked cursor as teak_cursor_open() opens a new one. After an error it remains parked.
+teak_status teak_cursor_open_again(teak_cursor *cursor,
+                                   teak_transaction *transaction,
+                                   teak_table *table,
+                                   uint32_t index,
+                                   teak_lock_mode mode);
 
 // Closes a cursor; NULL is allowed.
 void teak_cursor_close(teak_cursor *cursor);

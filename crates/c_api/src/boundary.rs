@@ -48,6 +48,7 @@ pub(crate) use boundary;
 /// Checks and converts one argument of [`boundary`]:
 /// - `reference`: a handle or a struct, shared;
 /// - `exclusive`: a handle that only this call uses;
+/// - `open`: a cursor that is not parked;
 /// - `owned`: the part of a transaction that only its owning thread uses;
 /// - `bytes`, `optional`, `text`: a slice; `optional` is `None` for NULL, `text` is UTF-8;
 /// - `out`: an out-parameter; `maybe_out`: one that may be NULL;
@@ -61,6 +62,10 @@ macro_rules! argument {
     (exclusive $name:ident) => {
         // SAFETY: the contract of `boundary`.
         let $name = unsafe { $crate::boundary::exclusive($name, stringify!($name)) }?;
+    };
+    (open $name:ident) => {
+        // SAFETY: the contract of `boundary`.
+        let $name = unsafe { $crate::boundary::exclusive($name, stringify!($name)) }?.open()?;
     };
     (owned $name:ident) => {
         // SAFETY: the contract of `boundary`; the calling thread is the owner.

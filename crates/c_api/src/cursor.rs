@@ -88,10 +88,40 @@ pub unsafe extern "C" fn teak_cursor_open(
 ) -> teak_status {
     let handle = transaction;
     boundary!([owned(transaction), reference(table), out(cursor)] {
-        cursor.set_handle(teak_cursor {
-            cursor: transaction.cursor(&table.handle, IndexNumber(index), mode_of(mode)?)?,
-            transaction: handle,
-        });
+        let opened = transaction.cursor(&table.handle, IndexNumber(index), mode_of(mode)?)?;
+        cursor.set_handle(teak_cursor::new(opened, handle));
+        Ok(())
+    })
+}
+
+/// Closes a cursor but keeps its memory, which is less than 64 KiB, for teak_cursor_open_again(). Until then only this function
+/// and teak_cursor_close() may be called with it. NULL is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_park(cursor: *mut teak_cursor) {
+    boundary!(or (), [] {
+        // SAFETY: the contract of `boundary`.
+        if let Some(cursor) = unsafe { cursor.as_mut() } {
+            cursor.park();
+        }
+        Ok(())
+    });
+}
+
+/// Opens a parked cursor as teak_cursor_open() opens a new one. After an error it remains parked.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_open_again(
+    cursor: *mut teak_cursor,
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    index: u32,
+    mode: teak_lock_mode_number,
+) -> teak_status {
+    let handle = transaction;
+    boundary!([exclusive(cursor), owned(transaction), reference(table)] {
+        let mode = mode_of(mode)?;
+        let memory = cursor.take_memory()?;
+        let opened = transaction.cursor_in(memory, &table.handle, IndexNumber(index), mode)?;
+        *cursor = teak_cursor::new(opened, handle);
         Ok(())
     })
 }
@@ -112,8 +142,8 @@ pub unsafe extern "C" fn teak_cursor_set_bounds(
     lower: teak_slice,
     upper: teak_slice,
 ) -> teak_status {
-    boundary!([exclusive(cursor), optional(lower), optional(upper)] {
-        cursor.cursor.set_bounds(lower, upper);
+    boundary!([open(cursor), optional(lower), optional(upper)] {
+        cursor.set_bounds(lower, upper);
         Ok(())
     })
 }
@@ -127,8 +157,8 @@ pub unsafe extern "C" fn teak_cursor_set_prefix(
     cursor: *mut teak_cursor,
     prefix: teak_slice,
 ) -> teak_status {
-    boundary!([exclusive(cursor), bytes(prefix)] {
-        cursor.cursor.set_prefix(prefix);
+    boundary!([open(cursor), bytes(prefix)] {
+        cursor.set_prefix(prefix);
         Ok(())
     })
 }
@@ -168,10 +198,10 @@ pub unsafe extern "C" fn teak_cursor_set_columns(
     cursor: *mut teak_cursor,
     columns: *const teak_columns,
 ) -> teak_status {
-    boundary!([exclusive(cursor)] {
+    boundary!([open(cursor)] {
         // SAFETY: the contract of `boundary`; NULL is allowed.
         let columns = unsafe { columns.as_ref() };
-        cursor.cursor.set_projection(columns.map(|columns| columns.projection.clone()));
+        cursor.set_projection(columns.map(|columns| columns.projection.clone()));
         Ok(())
     })
 }
@@ -193,8 +223,8 @@ pub unsafe extern "C" fn teak_cursor_set_skip_locked(
     cursor: *mut teak_cursor,
     skip: bool,
 ) -> teak_status {
-    boundary!([exclusive(cursor)] {
-        change_policy(&mut cursor.cursor, LockPolicy::SkipLocked, skip);
+    boundary!([open(cursor)] {
+        change_policy(cursor, LockPolicy::SkipLocked, skip);
         Ok(())
     })
 }
@@ -203,8 +233,8 @@ pub unsafe extern "C" fn teak_cursor_set_skip_locked(
 /// first read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_lock_ranges(cursor: *mut teak_cursor) -> teak_status {
-    boundary!([exclusive(cursor)] {
-        cursor.cursor.lock_gaps();
+    boundary!([open(cursor)] {
+        cursor.lock_gaps();
         Ok(())
     })
 }
@@ -220,7 +250,7 @@ unsafe fn parts<'a>(
     unsafe {
         let cursor = exclusive(cursor, "cursor")?;
         let transaction = reference(cursor.transaction, "transaction")?.owned();
-        Ok((&mut cursor.cursor, transaction))
+        Ok((cursor.open()?, transaction))
     }
 }
 
@@ -279,8 +309,8 @@ pub unsafe extern "C" fn teak_cursor_prefetch(
     cursor: *mut teak_cursor,
     key: teak_slice,
 ) -> teak_status {
-    boundary!([exclusive(cursor), bytes(key)] {
-        cursor.cursor.prefetch(key);
+    boundary!([open(cursor), bytes(key)] {
+        cursor.prefetch(key);
         Ok(())
     })
 }

@@ -100,7 +100,9 @@ pub unsafe extern "C" fn teak_transaction_set_weight(
     weight: u32,
 ) -> teak_status {
     boundary!([reference(transaction)] {
-        transaction.handle().set_weight(weight);
+        if let Some(shared) = transaction.handle() {
+            shared.set_weight(weight);
+        }
         Ok(())
     })
 }
@@ -173,6 +175,34 @@ pub unsafe extern "C" fn teak_transaction_commit(
     })
 }
 
+/// Commits as teak_transaction_commit(), but does not free the handle: after TEAK_OK it can begin another transaction, see
+/// teak_transaction_begin_again(), or be freed by teak_transaction_rollback(). After an error it must be rolled back. Meant for
+/// many short transactions: a new handle needs memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_commit_and_keep(
+    transaction: *mut teak_transaction,
+) -> teak_status {
+    boundary!([exclusive(transaction)] {
+        // SAFETY: the contract of `boundary`; the calling thread is the owner.
+        unsafe { transaction.owned() }.commit()?;
+        transaction.end();
+        Ok(())
+    })
+}
+
+/// Begins another transaction with a handle from teak_transaction_commit_and_keep(). What teak_transaction_set_...() functions
+/// have set remains, except an owner (teak_transaction_set_owner()).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_begin_again(
+    transaction: *mut teak_transaction,
+    isolation: teak_isolation_number,
+) -> teak_status {
+    boundary!([exclusive(transaction)] {
+        transaction.begin_again(isolation_of(isolation)?)?;
+        Ok(())
+    })
+}
+
 /// Undoes every write and always frees the handle. Only the rollback of a prepared transaction can
 /// fail; the transaction then remains prepared. Cursors of the transaction must be closed first.
 #[unsafe(no_mangle)]
@@ -194,7 +224,9 @@ pub unsafe extern "C" fn teak_transaction_rollback(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_interrupt(transaction: *mut teak_transaction) {
     boundary!(or (), [reference(transaction)] {
-        transaction.handle().interrupt();
+        if let Some(shared) = transaction.handle() {
+            shared.interrupt();
+        }
         Ok(())
     });
 }

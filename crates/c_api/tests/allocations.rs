@@ -207,7 +207,22 @@ fn calls_made_per_row_do_not_allocate() {
                 TEAK_NOT_FOUND
             );
         });
+        assert_eq!(teak_transaction_take_snapshot(transaction), TEAK_OK);
+        teak_cursor_park(cursor);
+        assert_eq!(teak_transaction_commit_and_keep(transaction), TEAK_OK);
+        sparing("transactions that read one row", |n| {
+            assert_eq!(teak_transaction_begin_again(transaction, 2), TEAK_OK);
+            assert_eq!(
+                teak_cursor_open_again(cursor, transaction, table, 0, 0),
+                TEAK_OK
+            );
+            let key = u64::from(n).to_be_bytes();
+            assert_eq!(teak_cursor_get(cursor, slice(&key), &mut row), TEAK_OK);
+            teak_cursor_park(cursor);
+            assert_eq!(teak_transaction_commit_and_keep(transaction), TEAK_OK);
+        });
         teak_cursor_close(cursor);
+        assert_eq!(teak_transaction_begin_again(transaction, 2), TEAK_OK);
         sparing("delete", |n| {
             let key = u64::from(n).to_be_bytes();
             let row = entries(&key);

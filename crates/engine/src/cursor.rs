@@ -17,7 +17,7 @@ mod snapshot;
 pub use self::bounds::Seek;
 pub(crate) use self::column_scan::{ColumnBatch, ColumnScan};
 pub use self::policy::{LockPolicy, RowRetention};
-pub use self::position::{Row, Rows};
+pub use self::position::{CursorMemory, Row, Rows};
 
 use self::bounds::Motion;
 use self::locking::LockingCursor;
@@ -69,7 +69,21 @@ impl EngineTransaction {
         index: IndexNumber,
         mode: ReadMode,
     ) -> EngineResult<Cursor> {
-        let position = IndexPosition::new(table, index)?;
+        self.cursor_in(CursorMemory::default(), table, index, mode)
+    }
+
+    /// Opens a cursor as [`EngineTransaction::cursor`], in the memory of a closed one.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn cursor_in(
+        &mut self,
+        memory: CursorMemory,
+        table: &TableHandle,
+        index: IndexNumber,
+        mode: ReadMode,
+    ) -> EngineResult<Cursor> {
+        let position = IndexPosition::new(memory, table, index)?;
         table.require_readable(&position.index)?;
         if mode == ReadMode::Exclusive {
             // The caller is about to write the rows. A writer is delayed before it locks them,
@@ -89,6 +103,15 @@ impl EngineTransaction {
 }
 
 impl Cursor {
+    /// Closes the cursor, and returns its memory.
+    #[must_use]
+    pub fn into_memory(self) -> CursorMemory {
+        match self.kind {
+            Kind::Snapshot(cursor) => cursor.into_memory(),
+            Kind::Locking(cursor) => cursor.into_memory(),
+        }
+    }
+
     /// Limits all further reads to `lower <= key < upper`; `None` is unbounded. The position of a
     /// scan does not change: the next step moves from there to the nearest key within the bounds,
     /// or finds nothing.

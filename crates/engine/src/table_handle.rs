@@ -140,6 +140,9 @@ impl TableHandle {
     /// # Errors
     /// Also `Storage(Interrupted)`.
     pub fn open_files_unless(&self, interrupted: &dyn Fn() -> bool) -> EngineResult<()> {
+        if self.table.seems_open() && !self.is_damaged() {
+            return Ok(());
+        }
         open_indexes_unless(&self.core, &self.table, interrupted)?;
         // Only a damaged table can have been opened to be salvaged.
         if !self.is_damaged() {

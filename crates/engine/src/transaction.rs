@@ -79,6 +79,8 @@ pub struct EngineTransaction {
     pub(crate) lock_timeout: Duration,
     pub(crate) snapshot_isolation: bool,
     view: Option<Arc<ReadView>>,
+    /// The view of an ended transaction, whose memory the next view uses.
+    ended_view: Option<Arc<ReadView>>,
     /// The number of the last savepoint, and the number of rows written before it.
     last_savepoint: (u64, u64),
     pub(crate) serial: ViewSerial,
@@ -135,6 +137,7 @@ impl Engine {
             lock_timeout: self.core.options.lock_timeout,
             snapshot_isolation: false,
             view: None,
+            ended_view: None,
             last_savepoint: (0, 0),
             serial: ViewSerial::default(),
             duplicate: Duplicate::default(),
@@ -152,6 +155,51 @@ impl Engine {
 }
 
 impl EngineTransaction {
+    /// Begins another transaction in the memory of this one, which has ended. It has the same settings, but no owner.
+    ///
+    /// # Errors
+    /// `Internal` if it has not ended.
+    pub fn begin_again(&mut self, isolation: Isolation) -> EngineResult<()> {
+        if self.transaction.is_some() || self.prepared.is_some() || self.is_in_doubt {
+            let text = "the transaction has not ended";
+            return Err(EngineError::Internal(text.into()));
+        }
+        // Names all fields, so that a new one is not forgotten here.
+        let Self {
+            core,
+            transaction,
+            handle,
+            isolation: isolation_now,
+            lock_timeout: _,
+            snapshot_isolation: _,
+            view: _,
+            ended_view: _,
+            last_savepoint,
+            serial,
+            duplicate: _,
+            unreported_bytes,
+            report_bytes,
+            admitted_to,
+            rows: _,
+            row_changes: _,
+            has_logged_writes,
+            is_in_doubt: _,
+            prepared: _,
+            waits_for_disk: _,
+        } = self;
+        let begun = core.transactions.begin_again(handle);
+        handle.set_isolation(isolation as u8);
+        *transaction = Some(begun);
+        *isolation_now = isolation;
+        *last_savepoint = (0, 0);
+        serial.change_view();
+        *unreported_bytes = 0;
+        *report_bytes = 0;
+        admitted_to.clear();
+        *has_logged_writes = false;
+        Ok(())
+    }
+
     /// # Errors
     /// `Internal` after the end of the transaction.
     pub(crate) fn transaction(&mut self) -> EngineResult<&mut Transaction> {
@@ -304,7 +352,13 @@ impl EngineTransaction {
             Isolation::ReadUncommitted => ViewKind::Uncommitted,
             _ => ViewKind::Snapshot(snapshot),
         };
-        let view = Arc::new(self.core.transactions.view(transaction, kind));
+        let transactions = &self.core.transactions;
+        let mut view = self.ended_view.take();
+        match view.as_mut().and_then(Arc::get_mut) {
+            Some(ended) => transactions.renew_view(ended, transaction, kind),
+            None => view = None,
+        }
+        let view = view.unwrap_or_else(|| Arc::new(transactions.view(transaction, kind)));
         self.view = Some(Arc::clone(&view));
         Ok(view)
     }

@@ -538,3 +538,54 @@ fn concurrent_transfers_keep_the_sum_in_every_snapshot() {
     drop(table);
     engine.close().unwrap();
 }
+
+#[test]
+fn an_ended_transaction_begins_again_as_a_new_one() {
+    let (engine, table) = fresh();
+    let mut transaction = begin(&engine);
+    transaction.set_lock_timeout(Duration::from_millis(7));
+    transaction.handle().set_thread(5);
+    insert(&mut transaction, &table, "a", "1").unwrap();
+    let busy = transaction.begin_again(Isolation::RepeatableRead);
+    assert!(matches!(busy, Err(EngineError::Internal(_))), "{busy:?}");
+    assert_eq!(see(&mut transaction, &table), pairs(&[("a", "1")]));
+    let first = Arc::clone(transaction.handle());
+    transaction.commit().unwrap();
+    // Another thread still has the handle, and must not find another transaction in it.
+    let id = first.id();
+    transaction.begin_again(Isolation::RepeatableRead).unwrap();
+    assert_eq!(first.id(), id);
+    assert!(transaction.handle().id() > id);
+    assert_eq!(transaction.handle().thread(), 5);
+    drop(first);
+
+    // It has neither the snapshot nor the writes of the one before.
+    assert_eq!(
+        (transaction.snapshot(), transaction.has_writes()),
+        (None, false)
+    );
+    assert_eq!(see(&mut transaction, &table), pairs(&[("a", "1")]));
+    commit(&engine, |t| insert(t, &table, "b", "1").unwrap());
+    assert_eq!(see(&mut transaction, &table), pairs(&[("a", "1")]));
+    let last = transaction.handle().id();
+    transaction.commit().unwrap();
+    transaction.begin_again(Isolation::ReadUncommitted).unwrap();
+    assert!(transaction.handle().id() > last);
+    let both = pairs(&[("a", "1"), ("b", "1")]);
+    assert_eq!(see(&mut transaction, &table), both);
+    let mut other = begin(&engine);
+    insert(&mut other, &table, "c", "1").unwrap();
+    assert_eq!(see(&mut transaction, &table).len(), 3);
+
+    // The lock timeout is that of the first one.
+    assert!(is_timeout(insert(&mut transaction, &table, "c", "2")));
+    other.rollback();
+    insert(&mut transaction, &table, "c", "2").unwrap();
+    transaction.rollback();
+    assert_eq!(rows(&engine, &table), both);
+    transaction.begin_again(Isolation::RepeatableRead).unwrap();
+    update(&mut transaction, &table, "a", "1", "2").unwrap();
+    drop(transaction);
+    assert_eq!(rows(&engine, &table), both);
+    assert_eq!(engine.statistics().transactions_active, 0);
+}

@@ -6,6 +6,7 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::wait_listener::Owner;
 use crate::waker::Waker;
+use std::sync::Arc;
 use std::time::SystemTime;
 use teak_base::{Lsn, TransactionId};
 
@@ -70,6 +71,18 @@ impl TransactionHandle {
             commit_floor: AtomicU64::new(u64::MAX),
             owner: Mutex::new(None),
             waker: Waker::new(),
+        }
+    }
+
+    /// Replaces the handle of an ended transaction by that of a new one with the same thread and weight, in the same memory
+    /// if no other thread has the handle.
+    pub(crate) fn renew(ended: &mut Arc<Self>, id: TransactionId) {
+        let mut new = Self::new(id);
+        new.thread = AtomicU64::new(ended.thread());
+        new.weight = AtomicU32::new(ended.weight());
+        match Arc::get_mut(ended) {
+            Some(only) => *only = new,
+            None => *ended = Arc::new(new),
         }
     }
 

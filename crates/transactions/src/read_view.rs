@@ -61,6 +61,20 @@ impl ReadView {
         self
     }
 
+    /// Makes it a view of a later transaction of the same system.
+    pub(crate) fn renew(&mut self, transaction: &Arc<TransactionHandle>, kind: ViewKind) {
+        self.owner = transaction.id();
+        self.kind = kind;
+        self.cache = [const { AtomicU64::new(0) }; SLOTS];
+        self.conflicting_write = AtomicU64::new(0);
+        self.interrupted_by = Some(Arc::clone(transaction));
+    }
+
+    /// Releases the transaction's handle, after its end.
+    pub fn end(&mut self) {
+        self.interrupted_by = None;
+    }
+
     /// Which writes of other transactions the view sees.
     #[must_use]
     pub fn kind(&self) -> ViewKind {

@@ -28,12 +28,27 @@ impl RunningTransactions {
     }
 
     pub(crate) fn begin(&self) -> Transaction {
+        self.begin_with(|id| Arc::new(TransactionHandle::new(id)))
+    }
+
+    /// Begins a transaction, and replaces the handle of an ended one by its handle.
+    pub(crate) fn begin_again(&self, ended: &mut Arc<TransactionHandle>) -> Transaction {
+        self.begin_with(|id| {
+            TransactionHandle::renew(ended, id);
+            Arc::clone(ended)
+        })
+    }
+
+    fn begin_with(
+        &self,
+        handle_of: impl FnOnce(TransactionId) -> Arc<TransactionHandle>,
+    ) -> Transaction {
         let stripe = current_stripe();
         // Allocates the id under the lock of the part. So a reader that sees a later id and then
         // locks the part finds this transaction.
         let mut part = self.parts.get(stripe).lock();
         let id = TransactionId(self.next.0.fetch_add(1, Ordering::AcqRel));
-        let handle = Arc::new(TransactionHandle::new(id));
+        let handle = handle_of(id);
         part.insert(id.0, Arc::clone(&handle));
         drop(part);
         Transaction::new(handle, stripe)

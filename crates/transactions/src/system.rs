@@ -18,6 +18,7 @@ mod waiting;
 
 use crate::counts::{Counters, TransactionCounts};
 use crate::error::WaitError;
+use crate::handle::TransactionHandle;
 use crate::horizon::MergeHorizon;
 use crate::latches::Latches;
 use crate::lock_memory::LockMemory;
@@ -123,6 +124,12 @@ impl TransactionSystem {
         self.running.begin()
     }
 
+    /// Begins a transaction, and replaces the handle of an ended one by its handle, without allocating memory if no other
+    /// thread has the old one.
+    pub fn begin_again(&self, ended: &mut Arc<TransactionHandle>) -> Transaction {
+        self.running.begin_again(ended)
+    }
+
     /// The id of the oldest running transaction; without any, that of the next one.
     #[must_use]
     pub fn oldest_running(&self) -> TransactionId {
@@ -193,6 +200,11 @@ impl TransactionSystem {
             self.snapshots.release(snapshot);
             transaction.is_past_snapshot = false;
         }
+    }
+
+    /// Makes a view of an earlier transaction one of this transaction, see [`TransactionSystem::view`].
+    pub fn renew_view(&self, view: &mut ReadView, transaction: &Transaction, kind: ViewKind) {
+        view.renew(transaction.handle(), kind);
     }
 
     /// A read view of the transaction. An interrupt of the transaction ends reads through the view.

@@ -15,8 +15,8 @@ pub unsafe extern "C" fn teak_cursor_set_semi_consistent(
     cursor: *mut teak_cursor,
     semi_consistent: bool,
 ) -> teak_status {
-    boundary!([exclusive(cursor)] {
-        change_policy(&mut cursor.cursor, LockPolicy::SemiConsistent, semi_consistent);
+    boundary!([open(cursor)] {
+        change_policy(cursor, LockPolicy::SemiConsistent, semi_consistent);
         Ok(())
     })
 }
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn teak_cursor_set_semi_consistent(
 /// Whether the row last returned is unlocked because the scan is semi-consistent. false for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_is_unlocked(cursor: *const teak_cursor) -> bool {
-    boundary!(or false, [reference(cursor)] { Ok(cursor.cursor.is_unlocked()) })
+    boundary!(or false, [reference(cursor)] { Ok(cursor.is_unlocked()) })
 }
 
 /// Sets whether rows that the cursor has read remain protected from writes until the transaction
@@ -35,8 +35,8 @@ pub unsafe extern "C" fn teak_cursor_set_retain_locks(
     cursor: *mut teak_cursor,
     retain: bool,
 ) -> teak_status {
-    boundary!([exclusive(cursor)] {
-        cursor.cursor.set_row_retention(if retain {
+    boundary!([open(cursor)] {
+        cursor.set_row_retention(if retain {
             RowRetention::UntilTransactionEnd
         } else {
             RowRetention::UntilUnlocked
@@ -50,8 +50,8 @@ pub unsafe extern "C" fn teak_cursor_set_retain_locks(
 /// different times, so use it for hints only. Call it before the first read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_read_newest(cursor: *mut teak_cursor) -> teak_status {
-    boundary!([exclusive(cursor)] {
-        cursor.cursor.read_newest();
+    boundary!([open(cursor)] {
+        cursor.read_newest();
         Ok(())
     })
 }
@@ -64,8 +64,8 @@ pub unsafe extern "C" fn teak_cursor_skip_large_values(
     cursor: *mut teak_cursor,
     skip: bool,
 ) -> teak_status {
-    boundary!([exclusive(cursor)] {
-        cursor.cursor.skip_large_values(skip);
+    boundary!([open(cursor)] {
+        cursor.skip_large_values(skip);
         Ok(())
     })
 }

@@ -274,7 +274,9 @@ pub unsafe extern "C" fn teak_transaction_take_failed_wait(
     context: *mut c_void,
 ) -> teak_status {
     boundary!([reference(engine), reference(transaction), callback(sink)] {
-        let shared = transaction.handle();
+        let Some(shared) = transaction.handle() else {
+            return Ok(TEAK_NOT_FOUND);
+        };
         let Some(failed) = shared.take_failed_wait() else {
             return Ok(TEAK_NOT_FOUND);
         };

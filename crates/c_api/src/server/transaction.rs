@@ -28,7 +28,9 @@ pub unsafe extern "C" fn teak_transaction_set_thread(
     thread: u64,
 ) -> teak_status {
     boundary!([reference(transaction)] {
-        transaction.handle().set_thread(thread);
+        if let Some(shared) = transaction.handle() {
+            shared.set_thread(thread);
+        }
         Ok(())
     })
 }

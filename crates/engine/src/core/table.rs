@@ -58,6 +58,8 @@ pub(crate) struct Table {
     /// `None` while the files are closed. Opened and closed with the table's slot
     /// locked.
     indexes: ArcSwapOption<Vec<Arc<Index>>>,
+    /// Whether `indexes` was there when it was last changed. Cheaper to read, but not exact while threads change it.
+    seems_open: AtomicBool,
     /// Whether a handle has used the indexes since maintenance last checked this.
     is_used: AtomicBool,
     /// When maintenance last found that it was used, on [`CLOCK`].
@@ -89,6 +91,7 @@ impl Table {
             name: RwLock::new(entry.name.as_str().into()),
             metadata: RwLock::new(entry.metadata.as_slice().into()),
             indexes: ArcSwapOption::const_empty(),
+            seems_open: AtomicBool::new(false),
             is_used: AtomicBool::new(false),
             used_at: AtomicU64::new(now()),
             building: AtomicUsize::new(0),
@@ -171,6 +174,12 @@ impl Table {
         (!is_salvaged).then_some(open)
     }
 
+    /// Whether the files seem to be open. Only a hint.
+    #[inline]
+    pub(crate) fn seems_open(&self) -> bool {
+        self.seems_open.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn is_open(&self) -> bool {
         self.indexes.load().is_some()
     }
@@ -182,6 +191,7 @@ impl Table {
 
     pub(crate) fn set_indexes(&self, indexes: Vec<Arc<Index>>) {
         self.indexes.store(Some(Arc::new(indexes)));
+        self.seems_open.store(true, Ordering::Relaxed);
     }
 
     /// Removes the list of indexes, so that a thread that needs it waits for the
@@ -189,6 +199,7 @@ impl Table {
     /// is using the list.
     pub(crate) fn withdraw_indexes(&self) -> Option<(Arc<Vec<Arc<Index>>>, bool)> {
         // Afterwards every thread that has loaded the list owns a reference.
+        self.seems_open.store(false, Ordering::Relaxed);
         let indexes = self.indexes.swap(None)?;
         let is_used = Arc::strong_count(&indexes) > 1;
         // Makes the changes visible that a thread made before it released its reference.
@@ -201,6 +212,7 @@ impl Table {
     pub(crate) fn restore_indexes(&self, indexes: Arc<Vec<Arc<Index>>>) {
         self.indexes
             .compare_and_swap(&None::<Arc<Vec<Arc<Index>>>>, Some(indexes));
+        self.seems_open.store(true, Ordering::Relaxed);
     }
 
     /// Called by each use through a handle.
@@ -262,6 +274,7 @@ impl Table {
     pub(crate) fn close_damaged(&self) {
         if self.unreadable.write().take().is_some() {
             self.set_lacks_records(false);
+            self.seems_open.store(false, Ordering::Relaxed);
             self.indexes.store(None);
             self.damaged.store(false, Ordering::Release);
         }

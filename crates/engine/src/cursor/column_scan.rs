@@ -1,7 +1,7 @@
 //! Reading some columns of all rows of an index, for a calculation.
 
 use super::bounds::Motion;
-use super::position::{IndexPosition, Rows};
+use super::position::{CursorMemory, IndexPosition, Rows};
 use super::snapshot::SnapshotCursor;
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
@@ -53,7 +53,7 @@ impl EngineTransaction {
         beginning: &[u8],
         columns: &[usize],
     ) -> EngineResult<ColumnScan> {
-        let position = IndexPosition::new(table, index)?;
+        let position = IndexPosition::new(CursorMemory::default(), table, index)?;
         table.require_readable(&position.index)?;
         let of_tree = &position.index.tree.options().columns;
         let choice = ColumnChoice::new(of_tree, beginning, columns);

@@ -15,7 +15,7 @@
 use super::bounds::Motion;
 use super::gap_locks::{LockedInterval, Move, lock_absent_key};
 use super::policy::{LockPolicy, RowRetention};
-use super::position::{Found, IndexPosition, Row};
+use super::position::{CursorMemory, Found, IndexPosition, Row};
 use crate::core::index::Index;
 use crate::error::EngineResult;
 use crate::newest_version::{LockedRead, LockingRead};
@@ -66,6 +66,10 @@ impl LockingCursor {
 
     pub(super) fn set_prefix(&mut self, prefix: &[u8]) {
         self.position.set_prefix(prefix);
+    }
+
+    pub(super) fn into_memory(self) -> CursorMemory {
+        self.position.into_memory()
     }
 
     pub(super) fn index(&self) -> &Index {

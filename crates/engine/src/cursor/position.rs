@@ -126,6 +126,34 @@ impl Scanned<'_> {
     }
 }
 
+/// The memory of a closed cursor, which another one can use.
+#[derive(Debug, Default)]
+pub struct CursorMemory {
+    saved_key: Vec<u8>,
+    value: Vec<u8>,
+    get_key: Vec<u8>,
+}
+
+impl CursorMemory {
+    /// Larger buffers are freed, in bytes.
+    const BUFFER_MAX: usize = 16 << 10;
+
+    fn of(position: IndexPosition) -> Self {
+        let emptied = |mut buffer: Vec<u8>| {
+            buffer.clear();
+            match buffer.capacity() <= Self::BUFFER_MAX {
+                true => buffer,
+                false => Vec::new(),
+            }
+        };
+        Self {
+            saved_key: emptied(position.saved_key),
+            value: emptied(position.value),
+            get_key: emptied(position.get_key),
+        }
+    }
+}
+
 /// The state that both kinds of cursors share.
 pub(super) struct IndexPosition {
     pub(super) index: Arc<Index>,
@@ -149,7 +177,11 @@ pub(super) struct IndexPosition {
 }
 
 impl IndexPosition {
-    pub(super) fn new(table: &TableHandle, number: IndexNumber) -> EngineResult<Self> {
+    pub(super) fn new(
+        memory: CursorMemory,
+        table: &TableHandle,
+        number: IndexNumber,
+    ) -> EngineResult<Self> {
         Ok(Self {
             index: table.index(number)?,
             table: Arc::clone(&table.table),
@@ -159,12 +191,16 @@ impl IndexPosition {
             tree: None,
             bounds: Bounds::default(),
             found: Found::Nothing,
-            saved_key: Vec::new(),
-            value: Vec::new(),
-            get_key: Vec::new(),
+            saved_key: memory.saved_key,
+            value: memory.value,
+            get_key: memory.get_key,
             skips_large_values: false,
             projection: None,
         })
+    }
+
+    pub(super) fn into_memory(self) -> CursorMemory {
+        CursorMemory::of(self)
     }
 
     pub(super) fn is_rows_index(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Reads without locks: they return the versions that the transaction's view sees.
 
 use super::bounds::Motion;
-use super::position::{Found, IndexPosition, Row, Rows, Scanned, no_tree};
+use super::position::{CursorMemory, Found, IndexPosition, Row, Rows, Scanned, no_tree};
 use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
 use crate::transaction::EngineTransaction;
@@ -44,6 +44,10 @@ impl SnapshotCursor {
             reads_newest: false,
             scan: WholeScan::default(),
         }
+    }
+
+    pub(super) fn into_memory(self) -> CursorMemory {
+        self.position.into_memory()
     }
 
     pub(super) fn index(&self) -> &Index {

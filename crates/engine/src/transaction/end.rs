@@ -1,9 +1,11 @@
 //! Savepoints, commit and rollback.
 
-use super::{EngineTransaction, ended};
+use super::{Duplicate, EngineTransaction, ended};
 use crate::core::id_records::append_with_ids;
+use crate::core::row_changes::RowChanges;
 use crate::error::{EngineError, EngineResult};
 use crate::maintenance::rollback;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use teak_base::WriteIdRanges;
@@ -105,6 +107,8 @@ impl EngineTransaction {
             transactions.publish_with(transaction, |at| rows.publish(at));
             rows.fold(|| transactions.live_snapshots());
         }
+        self.row_changes = RowChanges::default();
+        self.duplicate = Duplicate::default();
         self.remove_prepared();
         Ok(())
     }
@@ -183,7 +187,12 @@ impl EngineTransaction {
     /// Called when the transaction ends or is detached: drops the view, and adds the number of rows
     /// written to the engine's counts.
     pub(crate) fn report_counts(&mut self) {
-        self.view = None;
+        if let Some(mut view) = self.view.take()
+            && let Some(only) = Arc::get_mut(&mut view)
+        {
+            only.end();
+            self.ended_view = Some(view);
+        }
         self.flush_rows();
     }
 

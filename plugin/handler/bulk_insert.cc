@@ -92,8 +92,10 @@ bool BulkInsert::is_for_few_rows(ha_rows rows) const {
 void BulkInsert::start(ha_rows rows) {
   cancel();
   was_announced_ = true;
-  if (!inserts_many(*open_.thd()->lex) || refusal() != Refusal::None || is_for_few_rows(rows)) return;
+  if (!inserts_many(*open_.thd()->lex) || refusal() != Refusal::None) return;
   BulkInsertGroup &group = open_.session()->bulk_inserts();
+  // The rollback of the first rows would undo insertions into a partition that is not a member.
+  if (group.is_empty() && is_for_few_rows(rows)) return;
   if (group.is_loading() && !teak_engine_has_sort_memory(engine)) {
     lacks_memory_ = true;
     return;

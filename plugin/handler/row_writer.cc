@@ -236,10 +236,10 @@ int RowWriter::remove(const uchar *record) {
 /* ---- many rows ---- */
 
 int RowWriter::end_bulk_insert() {
-  // Not if the statement has failed, or will fail.
-  const bool finishes =
-      bulk_.is_loading() && !open_.thd()->is_error() && thd_kill_level(open_.thd()) == THD_IS_NOT_KILLED;
-  const int error = finishes ? bulk_.finish() : 0;
+  int error = 0;
+  // If the statement has failed, the server ignores this error.
+  if (bulk_.is_loading() && !open_.thd()->is_error())
+    error = thd_kill_level(open_.thd()) == THD_IS_NOT_KILLED ? bulk_.finish() : HA_ERR_ABORTED_BY_USER;
   bulk_.cancel();
   return error;
 }

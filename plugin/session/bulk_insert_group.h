@@ -40,6 +40,7 @@ class BulkInsertGroup {
   void add(Member *member, size_t bytes_max, uint32_t tables);
   void remove(Member *member);
 
+  bool is_empty() const { return members_.empty(); }
   /* Whether the members load their rows. */
   bool is_loading() const { return is_loading_; }
   /* How many tables share the memory of the loads. */

@@ -25,7 +25,7 @@ struct Header {
   bool unchecked;
 };
 
-/* Whether the server announces the insertion of many rows, unless there are triggers or functions. */
+/* Whether the server announces the insertion of many rows, unless there are triggers or stored functions. */
 bool inserts_many(const LEX &lex) {
   switch (lex.sql_command) {
     case SQLCOM_LOAD:
@@ -50,12 +50,29 @@ bool fails_on_duplicates(const LEX &lex) {
          lex.sql_command != SQLCOM_REPLACE_SELECT;
 }
 
-/* Whether the server reads rows of the table before it inserts another one. It does not announce many rows if a trigger
-   or a function could do so. */
+/* Whether the server reads rows of the table before it inserts another one. */
 bool reads_own_rows(const TABLE &table) {
   const TABLE_SHARE &definition = *table.s;
   const bool numbers_groups = table.found_next_number_field != nullptr && definition.next_number_keypart != 0;
   return definition.long_unique_table || definition.period.name.length != 0 || numbers_groups;
+}
+
+/* Whether a statement can load its rows that are not announced. The server has opened all tables that its triggers and
+   functions use. */
+bool can_load_unannounced(const THD &thd, const TABLE &table) {
+  if (thd.locked_tables_mode <= LTM_LOCK_TABLES) return false;
+  // The statement is one of a trigger or function; or INSERT ... VALUES, at whose end the server does not call extra().
+  if (thd.in_sub_stmt != 0 || thd.lex->sql_command == SQLCOM_INSERT) return false;
+  for (const TABLE *other = thd.open_tables; other != nullptr; other = other->next)
+    if (other != &table && other->s == table.s) return false;
+  // A duplicate key is found at the end. A table without transactions would then keep the changes that triggers have
+  // made for the rows after it. A sequence only loses values.
+  for (const TABLE_LIST *used = thd.lex->query_tables; used != nullptr; used = used->next_global) {
+    const TABLE *other = used->table;
+    if (other == nullptr || other == &table || used->lock_type < TL_FIRST_WRITE) continue;
+    if (other->s->table_type != TABLE_TYPE_SEQUENCE && !other->file->has_transactions_and_rollback()) return false;
+  }
+  return true;
 }
 
 size_t bytes_of(const std::vector<teak_row_entry> &entries) {
@@ -74,9 +91,9 @@ Refusal BulkInsert::refusal() const {
   if (thd.slave_thread) return Refusal::Replication;
   if (open_.without_rollback()) return Refusal::Temporary;
   if (table.versioned() || reads_own_rows(table)) return Refusal::Definition;
-  if (teak_table_can_load(open_.share()->table())) return Refusal::None;
   // The server's table of an ALTER TABLE that copies is temporary, too, but not the engine's.
-  return open_.is_temporary() ? Refusal::Temporary : Refusal::Altered;
+  if (!teak_table_can_load(open_.share()->table())) return open_.is_temporary() ? Refusal::Temporary : Refusal::Altered;
+  return is_announced_ || can_load_unannounced(thd, table) ? Refusal::None : Refusal::Triggers;
 }
 
 /* If the number of rows is known, their size can be estimated. The server knows it for INSERT; for a partition it
@@ -89,11 +106,14 @@ bool BulkInsert::is_for_few_rows(ha_rows rows) const {
   return rows * table.s->reclength < session_bulk_load_threshold(open_.thd());
 }
 
-void BulkInsert::start(ha_rows rows) {
+void BulkInsert::start(ha_rows rows, bool is_announced) {
   cancel();
-  was_announced_ = true;
-  if (!inserts_many(*open_.thd()->lex) || refusal() != Refusal::None || is_for_few_rows(rows)) return;
+  was_started_ = true;
+  is_announced_ = is_announced;
+  if (!inserts_many(*open_.thd()->lex) || refusal() != Refusal::None) return;
   BulkInsertGroup &group = open_.session()->bulk_inserts();
+  // The rollback of the first rows would undo insertions into a partition that is not a member.
+  if (group.is_empty() && is_for_few_rows(rows)) return;
   if (group.is_loading() && !teak_engine_has_sort_memory(engine)) {
     lacks_memory_ = true;
     return;
@@ -122,10 +142,8 @@ int BulkInsert::after_insert(const std::vector<teak_row_entry> &entries) {
   }
   if (!inserts_many(*open_.thd()->lex)) return 0;
   BulkInsertGroup &group = open_.session()->bulk_inserts();
-  if (group.count_row_by_row(bytes_of(entries), session_bulk_load_threshold(open_.thd()))) {
-    const Refusal reason = lacks_memory_ ? Refusal::Memory : refusal();
-    count(reason == Refusal::None && !was_announced_ ? Refusal::Triggers : reason);
-  }
+  if (group.count_row_by_row(bytes_of(entries), session_bulk_load_threshold(open_.thd())))
+    count(lacks_memory_ ? Refusal::Memory : refusal());
   return 0;
 }
 
@@ -157,9 +175,13 @@ template <typename Use> int BulkInsert::use_kept(Use use) {
       entries[index] = {index, header.unchecked, key, value};
     }
   }
+  drop_kept();
+  return error;
+}
+
+void BulkInsert::drop_kept() {
   kept_.clear();
   kept_.shrink(0);
-  return error;
 }
 
 int BulkInsert::begin_load() {
@@ -196,26 +218,29 @@ int BulkInsert::load(const std::vector<teak_row_entry> &entries) {
 }
 
 int BulkInsert::finish() {
-  if (load_ == nullptr) return 0;
-  uint64_t rows = 0;
-  teak_duplicate duplicate;
-  THD *thd = open_.thd();
-  const ProgressReport progress(thd, 1);
-  const teak_status status =
-      teak_load_finish(load_, open_.transaction(), ProgressReport::report, thd, &rows, &duplicate);
-  if (status == TEAK_DUPLICATE_KEY) return reporter_.report_late_duplicate(duplicate);
-  return status == TEAK_OK ? 0 : open_.failure(status);
+  if (load_ != nullptr) {
+    uint64_t rows = 0;
+    teak_duplicate duplicate;
+    THD *thd = open_.thd();
+    const ProgressReport progress(thd, 1);
+    const teak_status status =
+        teak_load_finish(load_, open_.transaction(), ProgressReport::report, thd, &rows, &duplicate);
+    if (status == TEAK_DUPLICATE_KEY) return reporter_.report_late_duplicate(duplicate);
+    if (status != TEAK_OK) return open_.failure(status);
+  }
+  state_ = State::Off;
+  return 0;
 }
 
 void BulkInsert::discard() {
+  if (is_loading() && !is_announced_) open_.session()->note_discarded_load();
   if (load_ != nullptr) teak_load_end(load_);
   load_ = nullptr;
   state_ = State::Off;
-  was_announced_ = lacks_memory_ = false;
+  was_started_ = is_announced_ = lacks_memory_ = false;
   if (group_ != nullptr) group_->remove(this);
   group_ = nullptr;
-  kept_.clear();
-  kept_.shrink(0);
+  drop_kept();
 }
 
 }  // namespace teak

@@ -5,10 +5,12 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* BulkInsert: the rows of a statement that inserts many rows into a table or partition, between the server's
-   start_bulk_insert() and end_bulk_insert().
+   start_bulk_insert() and end_bulk_insert(). If the statement has triggers or stored functions, the server calls neither,
+   because these may use the table. If they do not, the first row starts it, and extra() ends it.
 
    1. The first rows are inserted as usual, and their entries are also kept in memory, up to teak_bulk_load_threshold bytes.
    2. If there are more rows, these insertions are rolled back, and the engine's bulk load gets all rows of the statement.
+      If triggers or functions have written to other tables, which a rollback would undo, the load gets the later rows only.
    3. At the end, the load is finished.
 
    So statements with few rows are not affected. The rows of a load are in the table at the end of the statement, and their
@@ -43,7 +45,11 @@ class BulkInsert : private BulkInsertGroup::Member {
   BulkInsert &operator=(const BulkInsert &) = delete;
 
   /* Called when the server starts to insert this number of rows; 0: unknown. */
-  void start(ha_rows rows);
+  void start(ha_rows rows, bool is_announced = true);
+  /* Called before each row. Calls start() if the server does not announce many rows because of triggers or functions. */
+  void start_unannounced() {
+    if (!was_started_ && open_.thd()->locked_tables_mode > LTM_LOCK_TABLES) start(0, false);
+  }
   /* Whether rows are to be passed to load(), or inserted between before_insert() and after_insert(). */
   bool is_loading() const { return state_ == State::Loading; }
 
@@ -56,7 +62,7 @@ class BulkInsert : private BulkInsertGroup::Member {
 
   /* Discards the rows of a load. */
   void cancel() {
-    if (was_announced_ || lacks_memory_ || group_ != nullptr || load_ != nullptr || state_ != State::Off) discard();
+    if (was_started_ || lacks_memory_ || group_ != nullptr || load_ != nullptr || state_ != State::Off) discard();
   }
 
  private:
@@ -69,6 +75,7 @@ class BulkInsert : private BulkInsertGroup::Member {
   template <typename Use> int use_kept(Use use);
 
   size_t kept_bytes() const override { return kept_.size(); }
+  void drop_kept() override;
   int begin_load() override;
   int insert_again() override;
 
@@ -76,7 +83,8 @@ class BulkInsert : private BulkInsertGroup::Member {
   DuplicateReporter &reporter_;
   BulkInsertGroup *group_ = nullptr;  // of the session, while this is one of its members
   State state_ = State::Off;
-  bool was_announced_ = false;  // start() was called
+  bool was_started_ = false;   // start() was called
+  bool is_announced_ = false;  // by the server
   bool lacks_memory_ = false;
   /* For each entry of each row: a Header, the key, the value. */
   ByteBuffer kept_;

@@ -56,6 +56,7 @@ int ha_teak::direct_delete_rows(ha_rows *count) {
   try {
     error = open_.begin_write();
     if (error == 0) {
+      open_.session()->bulk_inserts().note_write();
       teak_transaction *transaction = open_.transaction();
       teak_table *rows = open_.share()->table();
       const teak_status status = deleted_range_.is_set()

@@ -204,15 +204,22 @@ int ha_teak::close() {
   return 0;
 }
 
-int ha_teak::extra(enum ha_extra_function operation) {
+int ha_teak::extra(enum ha_extra_function operation) try {
   switch (operation) {
     case HA_EXTRA_WRITE_CAN_REPLACE:
     case HA_EXTRA_INSERT_WITH_UPDATE:
       writer_.set_writes_over_duplicates(true);
       break;
     case HA_EXTRA_WRITE_CANNOT_REPLACE:
+      writer_.set_writes_over_duplicates(false);
+      break;
     case HA_EXTRA_NO_IGNORE_DUP_KEY:
       writer_.set_writes_over_duplicates(false);
+      return writer_.end_load_data();
+    case HA_EXTRA_END_COPY:
+      return writer_.end_copy();
+    case HA_EXTRA_ABORT_COPY:
+      writer_.cancel_bulk_insert();
       break;
     case HA_EXTRA_KEYREAD:
       fetcher_.set_positions_only(true);
@@ -227,6 +234,8 @@ int ha_teak::extra(enum ha_extra_function operation) {
       break;
   }
   return 0;
+} catch (const std::bad_alloc &) {
+  return open_.out_of_memory();
 }
 
 int ha_teak::reset() {

@@ -126,6 +126,7 @@ void RowWriter::reset() {
 int RowWriter::begin() {
   conflicting_row_.discard_value();
   if (int error = open_.begin_write()) return error;
+  open_.session()->bulk_inserts().note_write();
   // Done before keys are encoded, because it invalidates slices of encoded keys. No ALTER TABLE can begin while a
   // statement uses the table.
   if (const Share::Building *building = open_.share()->building()) {
@@ -169,6 +170,7 @@ int RowWriter::insert(const uchar *record) {
   for (uint32_t index = 0; index < share.indexes(); index++)
     entries_[index] = {index, !new_keys_.is_unique(index), new_keys_.key(index), new_value(index)};
 
+  bulk_.start_unannounced();
   if (bulk_.is_loading()) return bulk_.load(entries_);
   if (int error = bulk_.before_insert()) return error;
   const enum_duplicates duplicates = open_.thd()->lex->duplicates;
@@ -236,12 +238,23 @@ int RowWriter::remove(const uchar *record) {
 /* ---- many rows ---- */
 
 int RowWriter::end_bulk_insert() {
-  // Not if the statement has failed, or will fail.
-  const bool finishes =
-      bulk_.is_loading() && !open_.thd()->is_error() && thd_kill_level(open_.thd()) == THD_IS_NOT_KILLED;
-  const int error = finishes ? bulk_.finish() : 0;
+  int error = 0;
+  // If the statement has failed, the server ignores this error.
+  if (bulk_.is_loading() && !open_.thd()->is_error())
+    error = thd_kill_level(open_.thd()) == THD_IS_NOT_KILLED ? bulk_.finish() : HA_ERR_ABORTED_BY_USER;
   bulk_.cancel();
   return error;
+}
+
+int RowWriter::end_copy() { return open_.thd()->locked_tables_mode > LTM_LOCK_TABLES ? end_bulk_insert() : 0; }
+
+/* The server respects only this error, and reports one of its own after it. */
+int RowWriter::end_load_data() {
+  if (open_.thd()->lex->sql_command != SQLCOM_LOAD) return 0;
+  const int error = end_copy();
+  if (error == 0) return 0;
+  open_.raise_error(error);
+  return HA_ERR_FOUND_DUPP_KEY;
 }
 
 /* The entry is one of the load, or one of the table. */

@@ -56,6 +56,11 @@ class RowWriter : private BulkInsert::DuplicateReporter {
     if (!writes_over_duplicates_) bulk_.start(rows);
   }
   int end_bulk_insert();
+  /* Called at the end of INSERT ... SELECT and of LOAD DATA, with or without triggers and stored functions. If the
+     statement has some, the server does not call end_bulk_insert(). */
+  int end_copy();
+  int end_load_data();
+  void cancel_bulk_insert() { bulk_.cancel(); }
   int update(const uchar *old_record, const uchar *new_record);
   int remove(const uchar *record);
 

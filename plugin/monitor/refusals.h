@@ -19,7 +19,7 @@ namespace teak {
 enum class Refusal : uint8_t {
   None,
   Duplicates,   // REPLACE, IGNORE, ON DUPLICATE KEY UPDATE
-  Triggers,     // a table with triggers, or a statement with functions: the server does not announce many rows
+  Triggers,     // the server does not announce many rows, and triggers or functions prevent a load
   Replication,  // the applier of a replica
   Definition,   // the server reads the table before it inserts a row, or the table is system-versioned
   Temporary,    // a temporary table or a sequence

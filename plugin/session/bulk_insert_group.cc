@@ -45,7 +45,9 @@ void BulkInsertGroup::return_memory() {
 }
 
 teak_status BulkInsertGroup::before_insert(teak_transaction *transaction) {
+  insertions_++;
   if (has_mark_) return TEAK_OK;
+  writes_ = insertions_ = 1;
   // It is newer than the session's own savepoint of the statement.
   const teak_status status = teak_transaction_savepoint(transaction, &mark_);
   has_mark_ = status == TEAK_OK;
@@ -63,14 +65,17 @@ bool BulkInsertGroup::is_full_with(size_t bytes) {
 }
 
 int BulkInsertGroup::begin_loads(teak_transaction *transaction, teak_status *status) {
-  *status = teak_transaction_rollback_to_savepoint(transaction, mark_);
+  const bool rolls_back = writes_ == insertions_;
+  if (rolls_back) *status = teak_transaction_rollback_to_savepoint(transaction, mark_);
   if (*status != TEAK_OK) return 0;
   is_loading_ = true;
   // Memory is for those with the most rows.
   std::sort(members_.begin(), members_.end(),
             [](const Member *one, const Member *other) { return one->kept_bytes() > other->kept_bytes(); });
-  for (Member *member : members_)
+  for (Member *member : members_) {
+    if (!rolls_back) member->drop_kept();
     if (int error = teak_engine_has_sort_memory(engine) ? member->begin_load() : member->insert_again()) return error;
+  }
   return_memory();
   return 0;
 }

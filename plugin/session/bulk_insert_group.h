@@ -8,7 +8,8 @@
    rows: several if the table is partitioned, each of which begins with the first row of its partition.
 
    Until they have kept enough rows, they insert them as usual. Then the insertions of all are rolled back to a savepoint,
-   and each begins a load, or inserts its rows again if there is no memory for another load. */
+   and each begins a load, or inserts its rows again if there is no memory for another load. If the transaction has
+   written other rows since the savepoint, nothing is rolled back, and the loads get only the rows that follow. */
 
 #ifndef TEAK_SESSION_BULK_INSERT_GROUP_H
 #define TEAK_SESSION_BULK_INSERT_GROUP_H
@@ -26,6 +27,8 @@ class BulkInsertGroup {
    public:
     virtual ~Member() = default;
     virtual size_t kept_bytes() const = 0;
+    /* Called if the rows that the member has kept are not rolled back. */
+    virtual void drop_kept() = 0;
     /* Both return the server's error. They are called after the rollback of the rows that the member has kept. */
     virtual int begin_load() = 0;
     virtual int insert_again() = 0;
@@ -40,17 +43,20 @@ class BulkInsertGroup {
   void add(Member *member, size_t bytes_max, uint32_t tables);
   void remove(Member *member);
 
+  bool is_empty() const { return members_.empty(); }
   /* Whether the members load their rows. */
   bool is_loading() const { return is_loading_; }
   /* How many tables share the memory of the loads. */
   uint32_t tables() const { return tables_; }
 
-  /* Called before each insertion: sets the savepoint before the first one. */
+  /* Called before each write of the transaction. */
+  void note_write() { writes_++; }
+  /* Called then, if the write inserts a row of a member: sets the savepoint before the first one. */
   teak_status before_insert(teak_transaction *transaction);
   /* Called when a member has kept more bytes. Whether loads are to begin. */
   bool is_full_with(size_t bytes);
-  /* Begins loads of the kept rows. Sets `status` if the insertions could not be rolled back; otherwise returns the
-     server's error. */
+  /* Begins loads of the kept rows. Sets `status`, which must be TEAK_OK, if the insertions could not be rolled back;
+     otherwise returns the server's error. */
   int begin_loads(teak_transaction *transaction, teak_status *status);
 
   /* Called after each row that the statement inserts without a group, with its size. Whether more than `bytes_max` bytes
@@ -65,8 +71,9 @@ class BulkInsertGroup {
   std::vector<Member *> members_;
   size_t bytes_max_ = 0;
   size_t kept_bytes_ = 0;
-  uint64_t memory_bytes_ = 0;  // taken from the engine's budget for kept rows
-  uint64_t mark_ = 0;          // the savepoint
+  uint64_t memory_bytes_ = 0;             // taken from the engine's budget for kept rows
+  uint64_t mark_ = 0;                     // the savepoint
+  uint64_t writes_ = 0, insertions_ = 0;  // since the savepoint: all writes, and insertions of members
   bool has_mark_ = false;
   bool is_loading_ = false;
   uint32_t tables_ = 1;

@@ -108,6 +108,7 @@ int Session::use() {
     in_statement_ = true;
     has_statement_mark_ = false;
     bulk_inserts_.begin_statement();
+    has_discarded_load_ = false;
     // Statements of a stored procedure all have the start time of the CALL.
     statement_begin_ = thd_->spcont == nullptr ? thd_->start_utime : microsecond_interval_timer();
     // The beginning of a statement clears an interrupt, so check for an earlier KILL.
@@ -150,7 +151,16 @@ void Session::choose_commit_sync(teak_transaction *transaction) {
   teak_transaction_set_commit_sync(transaction, waits);
 }
 
+/* The handler relies on calls of the server that are not documented to end loads. Without them rows would be lost. Returns
+   the server's error, which has been raised, if the statement has a load that was not finished. */
+int Session::refuse_unfinished_load() const {
+  if (!has_discarded_load_ && !bulk_inserts_.is_loading()) return 0;
+  my_printf_error(ER_ERROR_DURING_COMMIT, "TEAK: the server has not ended the insertion of many rows", MYF(0));
+  return HA_ERR_GENERIC;
+}
+
 int Session::prepare(bool all) {
+  if (int error = refuse_unfinished_load()) return error;
   if (!ends_transaction(all) || transaction_ == nullptr) return 0;
   detach_cursors();
   // Temporary tables do not survive the connection, so there is nothing to prepare.
@@ -187,7 +197,11 @@ void Session::note_end_of_statement() {
 
 int Session::commit(bool all) {
   const bool was_in_statement = in_statement_;
-  int error = commit_now(all);
+  int error = is_prepared_ ? 0 : refuse_unfinished_load();
+  if (error != 0)
+    (void)rollback_now(all);
+  else
+    error = commit_now(all);
   if (was_in_statement) note_end_of_statement();
   return error;
 }
@@ -229,7 +243,7 @@ int Session::commit_now(bool all) {
 
 int Session::rollback_now(bool all) {
   bool had_mark = has_statement_mark_;
-  in_statement_ = false;
+  in_statement_ = has_discarded_load_ = false;
   has_statement_mark_ = false;
   if (transaction_ == nullptr) return 0;
   if (!ends_transaction(all)) {

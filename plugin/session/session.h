@@ -86,6 +86,8 @@ class Session {
 
   /* The bulk inserts of the current statement. */
   BulkInsertGroup &bulk_inserts() { return bulk_inserts_; }
+  /* Called when the rows of a load are discarded: the statement must not be committed. */
+  void note_discarded_load() { has_discarded_load_ = in_statement_; }
 
   /* Stores the number of the key of the last duplicate-key error. The server requests it after the error. It may do
      so through another handler than the one that reported the error, if an UPDATE moves a row between partitions. */
@@ -114,6 +116,7 @@ class Session {
   void add(Cursor *cursor);
   void remove(Cursor *cursor);
   void detach_cursors();
+  int refuse_unfinished_load() const;
   int commit_now(bool all);
   int rollback_now(bool all);
   void note_end_of_statement();
@@ -143,6 +146,7 @@ class Session {
   bool is_prepared_ = false;
   query_cache_use::Writes writes_;
   BulkInsertGroup bulk_inserts_;
+  bool has_discarded_load_ = false;
   XidBytes prepared_as_;         // the XID, once the transaction is prepared
   bool writes_to_keep_ = false;  // the transaction has written to a table that is not temporary
 };

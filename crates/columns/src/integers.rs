@@ -29,6 +29,9 @@ mod transform {
 /// Part of its bits by which an encoding must be better than a simpler one.
 const GAIN_MIN: f64 = 0.02;
 
+/// If differences need more bits than this, as a part of those of the values, their own differences are not tried.
+const NOISE: f64 = 1.1;
+
 /// Bits that a value of a dictionary takes for each of its planes.
 const DICTIONARY_PLANE_BITS: f64 = 6.0;
 
@@ -41,6 +44,7 @@ pub(crate) struct Buffers {
 }
 
 /// Distances of differences from their minimum.
+#[derive(Default)]
 struct Differences {
     min: i64,
     planes: usize,
@@ -107,9 +111,13 @@ impl Buffers {
         if is_better(delta.bits, bits) {
             (best, bits) = (transform::DELTA, delta.bits);
         }
-        let second = subtract_min(&mut self.second_deltas);
-        if is_better(second.bits, bits) {
-            (best, bits) = (transform::DELTA_OF_DELTA, second.bits);
+        let mut second = Differences::default();
+        // Differences of noise are more noise.
+        if delta.bits < direct_bits * NOISE {
+            second = subtract_min(&mut self.second_deltas);
+            if is_better(second.bits, bits) {
+                (best, bits) = (transform::DELTA_OF_DELTA, second.bits);
+            }
         }
         let dictionary = match steps_planes {
             0 | 1 => None,

@@ -181,6 +181,11 @@ impl PageCache {
         self.blocks.weight()
     }
 
+    /// Whether new blocks replace no others.
+    pub(crate) fn has_free_memory(&self) -> bool {
+        self.held_bytes() < self.capacity_bytes() / 4 * 3
+    }
+
     /// Returns counts and sizes. Adds up the counts of all files.
     #[must_use]
     pub fn statistics(&self) -> CacheStatistics {

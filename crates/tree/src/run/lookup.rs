@@ -16,6 +16,10 @@ use teak_disk::pay_for_io;
 /// Uses of a page from which it is decoded wholly: this takes as long as some uses.
 const USES_OFTEN: u32 = 8;
 
+/// The same while the cache has free memory, so that a decoded page replaces no others. More than 2: many pages are used only
+/// for two or three rows next to each other.
+const USES_OFTEN_IF_FREE: u32 = 4;
+
 /// What a look-up needs of the pages that it reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageNeeds<'a> {
@@ -157,6 +161,11 @@ impl Run {
         Ok(Some(Visit::Continue))
     }
 
+    /// Whether a page that was used so often is to be decoded wholly.
+    fn is_used_often(&self, uses: u32) -> bool {
+        uses >= USES_OFTEN || (uses >= USES_OFTEN_IF_FREE && self.cache.has_free_memory())
+    }
+
     /// A page for a look-up that may need only some columns, or one row or a few.
     pub(super) fn page_of_lookup(
         &self,
@@ -171,7 +180,7 @@ impl Run {
                 Some(Cached::Page(page)) if page.has_columns(needs.projection) => {
                     return Ok(HeldPage::Whole(page));
                 }
-                Some(Cached::Rows(rows)) if rows.count_use() < USES_OFTEN => {
+                Some(Cached::Rows(rows)) if !self.is_used_often(rows.count_use()) => {
                     return Ok(HeldPage::Rows(rows));
                 }
                 None => return self.missed_page(block, number, needs, ahead),

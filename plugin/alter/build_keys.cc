@@ -25,6 +25,8 @@ class KeyBuilder {
     teak_index_statistics rows;
     status = open_.share()->index_statistics(0, &rows);
     if (status != TEAK_OK) return fail(status);
+    status = choose_columns();
+    if (status != TEAK_OK) return fail(status);
     if (read_rows(rows.entries)) return true;
     teak_duplicate duplicate;
     status = context_.build(&duplicate);
@@ -39,6 +41,31 @@ class KeyBuilder {
   }
 
  private:
+  /* Lets the reader return only the columns of the new keys, if their entries need no others. */
+  teak_status choose_columns() {
+    const RowCodec &codec = *context_.rows.rows;
+    if (context_.needs_rows || context_.needs_virtual_columns ||
+        codec.schema_version() != open_.share()->rows().schema_version())
+      return TEAK_OK;
+    needed_.assign(no_words_in_map(altered_->read_set), 0);
+    if (my_bitmap_init(&read_set_, needed_.data(), altered_->read_set->n_bits)) return TEAK_OUT_OF_MEMORY;
+    for (const AlterContext::AddedKey &added : context_.added) {
+      const KEY &key = altered_->key_info[added.key];
+      for (uint part = 0; part < key.user_defined_key_parts; part++)
+        bitmap_set_bit(&read_set_, key.key_part[part].field->field_index);
+    }
+    reads_some_ = true;
+    if (codec.needs_all(needed_.data(), needed_.size())) return TEAK_OK;
+    const std::vector<uint64_t> bits = codec.columns_for(needed_);
+    teak_columns *columns = nullptr;
+    teak_status status =
+        teak_columns_new(open_.share()->table(), 0, codec.beginning(), bits.data(), bits.size(), &columns);
+    if (status != TEAK_OK) return status;
+    status = reader_.set_columns(columns);
+    teak_columns_free(columns);
+    return status;
+  }
+
   bool read_rows(uint64_t rows_estimated) {
     uint64_t rows_read = 0;
     teak_row row;
@@ -50,11 +77,11 @@ class KeyBuilder {
     return status == TEAK_NOT_FOUND || status == TEAK_OK ? false : fail(status);
   }
 
-  /* Decodes the row into the altered table's record and computes the virtual columns of the new keys. True: an error
-     was raised. */
+  /* Decodes what the new keys need of the row into the altered table's record and computes their virtual columns. True: an
+     error was raised. */
   bool decode(const teak_row &row) {
     if (!context_.rows.rows->decode(row.value.data, row.value.len, row.key.data, row.key.len, altered_->record[0],
-                                    nullptr, nullptr))
+                                    reads_some_ ? &read_set_ : nullptr, nullptr))
       return open_.raise_error(open_.corrupt("a row is malformed"));
     return context_.compute_virtual_columns(altered_);
   }
@@ -83,6 +110,9 @@ class KeyBuilder {
   OpenTable &open_;
   TABLE *const altered_;
   SnapshotReader &reader_;
+  std::vector<my_bitmap_map> needed_;
+  MY_BITMAP read_set_ = {};  // over needed_
+  bool reads_some_ = false;  // only the columns in read_set_
 };
 
 }  // namespace

@@ -8,6 +8,8 @@
 
 #include "alter/snapshot_reader.h"
 
+#include <iterator>
+
 #include "base/engine.h"
 
 namespace teak {
@@ -18,6 +20,7 @@ void SnapshotReader::close() {
   cursor_ = nullptr;
   transaction_ = nullptr;
   started_ = false;
+  taken_ = returned_ = 0;
 }
 
 teak_status SnapshotReader::open(teak_table *table) {
@@ -28,10 +31,16 @@ teak_status SnapshotReader::open(teak_table *table) {
   return status;
 }
 
-teak_status SnapshotReader::next(teak_row *row) {
-  if (started_) return teak_cursor_next(cursor_, row);
-  started_ = true;
-  return teak_cursor_first(cursor_, row);
+teak_status SnapshotReader::take_rows(teak_row *row) {
+  if (!started_) {
+    started_ = true;
+    return teak_cursor_first(cursor_, row);
+  }
+  const size_t passed = taken_ == 0 ? 0 : taken_ - 1;
+  taken_ = returned_ = 0;
+  const teak_status status = teak_cursor_next_rows(cursor_, passed, rows_, std::size(rows_), &taken_);
+  if (status == TEAK_OK) *row = rows_[returned_++];
+  return status;
 }
 
 }  // namespace teak

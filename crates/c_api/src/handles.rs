@@ -80,6 +80,7 @@ pub struct teak_cursor {
     pub(crate) transaction: *mut teak_transaction,
 }
 
+#[allow(clippy::large_enum_variant)] // A box would be the allocation that parking avoids.
 enum CursorState {
     Open(Cursor),
     /// After teak_cursor_park().

@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::ptr::null_mut;
 use teak_c_api::cursor::*;
 use teak_c_api::engine::*;
+use teak_c_api::handles::{teak_cursor, teak_table, teak_transaction};
 use teak_c_api::options::teak_engine_options;
 use teak_c_api::row::*;
 use teak_c_api::slice::teak_slice;
@@ -129,6 +130,35 @@ fn index(label: &'static [u8]) -> teak_index_definition {
     }
 }
 
+/// Ends the transaction, and reads each row in a transaction of its own with the same handles.
+unsafe fn read_in_short_transactions(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    cursor: *mut teak_cursor,
+) {
+    let mut row = teak_row {
+        key: NONE,
+        value: NONE,
+    };
+    // SAFETY: the caller's handles are open, and every slice outlives its call.
+    unsafe {
+        assert_eq!(teak_transaction_take_snapshot(transaction), TEAK_OK);
+        teak_cursor_park(cursor);
+        assert_eq!(teak_transaction_commit_and_keep(transaction), TEAK_OK);
+        sparing("transactions that read one row", |n| {
+            assert_eq!(teak_transaction_begin_again(transaction, 2), TEAK_OK);
+            assert_eq!(
+                teak_cursor_open_again(cursor, transaction, table, 0, 0),
+                TEAK_OK
+            );
+            let key = u64::from(n).to_be_bytes();
+            assert_eq!(teak_cursor_get(cursor, slice(&key), &mut row), TEAK_OK);
+            teak_cursor_park(cursor);
+            assert_eq!(teak_transaction_commit_and_keep(transaction), TEAK_OK);
+        });
+    }
+}
+
 #[test]
 fn calls_made_per_row_do_not_allocate() {
     let directory = new_directory();
@@ -207,20 +237,7 @@ fn calls_made_per_row_do_not_allocate() {
                 TEAK_NOT_FOUND
             );
         });
-        assert_eq!(teak_transaction_take_snapshot(transaction), TEAK_OK);
-        teak_cursor_park(cursor);
-        assert_eq!(teak_transaction_commit_and_keep(transaction), TEAK_OK);
-        sparing("transactions that read one row", |n| {
-            assert_eq!(teak_transaction_begin_again(transaction, 2), TEAK_OK);
-            assert_eq!(
-                teak_cursor_open_again(cursor, transaction, table, 0, 0),
-                TEAK_OK
-            );
-            let key = u64::from(n).to_be_bytes();
-            assert_eq!(teak_cursor_get(cursor, slice(&key), &mut row), TEAK_OK);
-            teak_cursor_park(cursor);
-            assert_eq!(teak_transaction_commit_and_keep(transaction), TEAK_OK);
-        });
+        read_in_short_transactions(transaction, table, cursor);
         teak_cursor_close(cursor);
         assert_eq!(teak_transaction_begin_again(transaction, 2), TEAK_OK);
         sparing("delete", |n| {

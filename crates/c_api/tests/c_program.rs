@@ -88,6 +88,11 @@ fn every_call_matches_the_header() {
 }
 
 #[test]
+fn transactions_and_cursors_are_used_again() {
+    compile_and_run("again");
+}
+
+#[test]
 fn edge_cases_match_the_header() {
     compile_and_run("edges");
 }

@@ -7,50 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static teak_table *make_table(teak_engine *engine, const char *name, uint32_t indexes, uint32_t unique) {
-  teak_index_definition definitions[16];
-  char labels[16][8];
-  teak_table *table = NULL;
-  memset(definitions, 0, sizeof definitions);
-  for (uint32_t n = 0; n < indexes; n++) {
-    snprintf(labels[n], sizeof labels[n], "i%u", n);
-    definitions[n].label = text(labels[n]);
-    definitions[n].codec = TEAK_CODEC_NONE + n % 6;
-    definitions[n].exact_lookups = n < unique;
-  }
-  teak_table_definition definition = { sizeof definition, sizeof *definitions, text(name), definitions, indexes, NONE };
-  OK(teak_table_create(engine, &definition));
-  OK(teak_table_open(engine, text(name), &table));
-  return table;
-}
-
-static teak_transaction *begin(teak_engine *engine, teak_isolation isolation) {
-  teak_transaction *t = NULL;
-  OK(teak_transaction_begin(engine, isolation, &t));
-  return t;
-}
-
-static teak_status put(teak_transaction *t, teak_table *table, const char *key, const char *value) {
-  teak_row_entry entry = { 0, false, text(key), text(value) };
-  return teak_transaction_insert(t, table, &entry, 1, NULL);
-}
-
-static teak_status change(teak_transaction *t, teak_table *table, const char *key, const char *value) {
-  teak_row_change changed = { 0, false, text(key), text(key), text(value) };
-  return teak_transaction_update(t, table, &changed, 1, NULL);
-}
-
-static bool reads(teak_transaction *t, teak_table *table, const char *key, const char *value) {
-  teak_cursor *cursor = NULL;
-  teak_row row;
-  OK(teak_cursor_open(t, table, 0, TEAK_LOCK_NONE, &cursor));
-  teak_status status = teak_cursor_get(cursor, text(key), &row);
-  bool as_expected = value ? status == TEAK_OK && equal(row.key, key) && equal(row.value, value)
-                           : status == TEAK_NOT_FOUND;
-  teak_cursor_close(cursor);
-  return as_expected;
-}
-
 /* ---- seeks ---- */
 
 static const char *const KEYS[] = { "a", "ab", "abc", "abd", "b", "ba", "\xff", "\xff\xff", "\xff\xff\x01" };
@@ -549,49 +505,6 @@ static void isolation(teak_engine *engine) {
   teak_table_close(table);
 }
 
-/* A transaction and a cursor that are used again keep their settings, and nothing else. */
-static void again(teak_engine *engine) {
-  teak_table *table = make_table(engine, "./db/again", 1, 1), *other = make_table(engine, "./db/other", 1, 1);
-  teak_transaction *t = begin(engine, TEAK_REPEATABLE_READ);
-  OK(put(t, table, "k", "old"));
-  OK(put(t, other, "k", "other"));
-  CHECK(teak_transaction_begin_again(t, TEAK_REPEATABLE_READ) == TEAK_INTERNAL);
-  CHECK(reads(t, table, "k", "old"));
-  teak_cursor *cursor = NULL;
-  teak_row row;
-  OK(teak_cursor_open(t, table, 0, TEAK_LOCK_NONE, &cursor));
-  OK(teak_cursor_set_bounds(cursor, text("a"), text("b")));
-  CHECK(teak_cursor_first(cursor, &row) == TEAK_NOT_FOUND);
-  REFUSED(teak_cursor_open_again(cursor, t, table, 0, TEAK_LOCK_NONE));
-  CHECK(teak_cursor_first(cursor, &row) == TEAK_NOT_FOUND);
-  teak_cursor_park(cursor);
-  teak_cursor_park(cursor);
-  teak_cursor_park(NULL);
-  REFUSED(teak_cursor_first(cursor, &row));
-  REFUSED(teak_cursor_get(cursor, text("k"), &row));
-  REFUSED(teak_cursor_set_bounds(cursor, NONE, NONE));
-  CHECK(!teak_cursor_is_unlocked(cursor));
-  OK(teak_transaction_commit_and_keep(t));
-  /* Ended: other calls fail. */
-  teak_transaction_interrupt(t);
-  CHECK(put(t, table, "m", "late") == TEAK_INTERNAL);
-  CHECK(teak_transaction_commit_and_keep(t) == TEAK_INTERNAL);
-
-  OK(teak_transaction_begin_again(t, TEAK_REPEATABLE_READ));
-  CHECK(!teak_transaction_has_writes(t));
-  REFUSED(teak_cursor_open_again(cursor, t, table, 0, 9));
-  CHECK(teak_cursor_open_again(cursor, t, table, 7, TEAK_LOCK_NONE) == TEAK_NO_SUCH_INDEX);
-  OK(teak_cursor_open_again(cursor, t, other, 0, TEAK_LOCK_EXCLUSIVE));
-  OK(teak_cursor_first(cursor, &row));
-  CHECK(equal(row.value, "other"));
-  teak_cursor_park(cursor);
-  OK(teak_transaction_commit_and_keep(t));
-  OK(teak_transaction_rollback(t));
-  teak_cursor_close(cursor);
-  teak_table_close(table);
-  teak_table_close(other);
-}
-
 typedef struct write_of_other {
   teak_transaction *transaction;
   teak_table *table;
@@ -826,7 +739,6 @@ int main(int argc, char **argv) {
   wrong_slices(engine);
   short_buffers(engine);
   isolation(engine);
-  again(engine);
   waits(engine);
   OK(teak_engine_close(engine));
   damage(argv[1]);

@@ -47,6 +47,7 @@ class GroupBy final : public group_by_handler {
   static bool convert(void *context, teak_slice key, teak_slice value, teak_slice *converted);
   teak_status set_result(const PushedQuery::Result &result, Field *to);
   void store_column(Field *from, teak_slice value, Field *to);
+  void store_float(const PushedQuery::Result &result, uint64_t rows, teak_slice value, Field *to);
   bool store_sum(const PushedQuery::Result &result, uint64_t rows, teak_slice digits, Field *to);
   bool sort_results();
 
@@ -153,6 +154,8 @@ teak_status GroupBy::set_result(const PushedQuery::Result &result, Field *to) {
   } else if (value.data == nullptr) {
     to->set_null();
     to->reset();
+  } else if (result.kind == Kind::FloatSum || result.kind == Kind::FloatAverage) {
+    store_float(result, rows, value, to);
   } else if (!store_sum(result, rows, value, to)) {
     return TEAK_INTERNAL;
   }
@@ -173,6 +176,20 @@ void GroupBy::store_column(Field *from, teak_slice value, Field *to) {
     memcpy(from->ptr, value.data, std::min<size_t>(value.len, from->pack_length()));
   to->set_notnull();
   field_conv(to, from);
+}
+
+/* Without rounding, as the server stores the sums of its own temporary tables. */
+void GroupBy::store_float(const PushedQuery::Result &result, uint64_t rows, teak_slice value, Field *to) {
+  double sum;
+  memcpy(&sum, value.data, std::min(value.len, sizeof(sum)));
+  // Without groups the server begins with 0, so that the sum is not -0.
+  if (query_->keys().empty()) sum += 0.0;
+  if (result.kind == PushedQuery::Result::Kind::FloatAverage) sum /= static_cast<double>(rows);
+  to->set_notnull();
+  if (to->real_type() == MYSQL_TYPE_DOUBLE)
+    float8store(to->ptr, sum);
+  else
+    to->store(sum);
 }
 
 bool GroupBy::store_sum(const PushedQuery::Result &result, uint64_t rows, teak_slice digits, Field *to) {

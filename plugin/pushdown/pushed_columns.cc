@@ -41,6 +41,10 @@ NumberKind number_kind(const Field *field) {
   }
 }
 
+bool has_floats(const Field *field) {
+  return field->real_type() == MYSQL_TYPE_FLOAT || field->real_type() == MYSQL_TYPE_DOUBLE;
+}
+
 bool has_texts(const Field *field) { return is_char(field) || field->real_type() == MYSQL_TYPE_VARCHAR; }
 
 bool can_be_grouped(const Field *field) {
@@ -67,7 +71,7 @@ const Field *field_of(Item *item, const TABLE *table) {
 
 std::optional<uint32_t> PushedColumns::place_of(const Field *field) {
   const size_t number = rows_.number_of(field->field_index);
-  if (number == 0 || field->type() == MYSQL_TYPE_FLOAT || field->type() == MYSQL_TYPE_DOUBLE) return std::nullopt;
+  if (number == 0) return std::nullopt;
   auto found = std::find(numbers_.begin(), numbers_.end(), number);
   const auto place = static_cast<uint32_t>(found - numbers_.begin());
   if (found == numbers_.end()) numbers_.push_back(number);

@@ -36,6 +36,7 @@ NumberKind number_kind(const Field *field);
 bool can_be_grouped(const Field *field);
 
 /* Whether the column has byte strings. */
+bool has_floats(const Field *field);
 bool has_texts(const Field *field);
 
 class PushedColumns {

@@ -108,7 +108,19 @@ bool PushedQuery::add_count(Item_sum *item, teak_aggregate_item *aggregate) {
   return true;
 }
 
+/* The server adds floats in the order in which it reads the rows, as the engine does. */
+bool PushedQuery::add_float_sum(Item_sum *item, teak_aggregate_item *aggregate, Result *result) {
+  const Field *field;
+  const std::optional<uint32_t> place = columns_.place_of(item->get_arg(0), &field);
+  if (!place || !has_floats(field)) return false;
+  aggregate->kind = TEAK_AGGREGATE_SUM_FLOATS;
+  aggregate->column = *place;
+  result->kind = result->kind == Result::Kind::Sum ? Result::Kind::FloatSum : Result::Kind::FloatAverage;
+  return true;
+}
+
 bool PushedQuery::add_sum(Item_sum *item, teak_aggregate_item *aggregate, Result *result) {
+  if (item->result_type() == REAL_RESULT) return add_float_sum(item, aggregate, result);
   if (item->result_type() != DECIMAL_RESULT) return false;
   PushedExpression &expression = expressions_.emplace_back(&columns_);
   if (!expression.set(item->get_arg(0)) || expression.scale() != item->get_arg(0)->decimals) return false;
@@ -122,8 +134,14 @@ bool PushedQuery::add_sum(Item_sum *item, teak_aggregate_item *aggregate, Result
 bool PushedQuery::add_extreme(Item_sum *item, teak_aggregate_item *aggregate, Result *result) {
   const Field *field;
   const std::optional<uint32_t> place = columns_.place_of(item->get_arg(0), &field);
-  if (!place || number_kind(field) == NumberKind::None) return false;
-  aggregate->kind = item->sum_func() == Item_sum::MIN_FUNC ? TEAK_AGGREGATE_MIN : TEAK_AGGREGATE_MAX;
+  if (!place) return false;
+  const bool is_min = item->sum_func() == Item_sum::MIN_FUNC;
+  if (has_floats(field))
+    aggregate->kind = is_min ? TEAK_AGGREGATE_MIN_FLOAT : TEAK_AGGREGATE_MAX_FLOAT;
+  else if (number_kind(field) != NumberKind::None)
+    aggregate->kind = is_min ? TEAK_AGGREGATE_MIN : TEAK_AGGREGATE_MAX;
+  else
+    return false;
   aggregate->column = *place;
   result->field = const_cast<Field *>(field);
   return true;

@@ -33,7 +33,7 @@ class PushedQuery {
 
   /* A column of the result, in the order of the fields of the server's temporary table. */
   struct Result {
-    enum class Kind : uint8_t { Key, Count, Sum, Average, Extreme };
+    enum class Kind : uint8_t { Key, Count, Sum, Average, FloatSum, FloatAverage, Extreme };
     Kind kind;
     uint32_t number;   // of the key or the aggregate
     Field *field;      // of the table: Key, Extreme
@@ -64,6 +64,7 @@ class PushedQuery {
   bool add_result(Item *item);
   bool add_aggregate(Item_sum *item);
   bool add_count(Item_sum *item, teak_aggregate_item *aggregate);
+  bool add_float_sum(Item_sum *item, teak_aggregate_item *aggregate, Result *result);
   bool add_sum(Item_sum *item, teak_aggregate_item *aggregate, Result *result);
   bool add_extreme(Item_sum *item, teak_aggregate_item *aggregate, Result *result);
 

@@ -1,7 +1,7 @@
 """Random conditions and SELECTs whose results the standard and the manual define completely.
 
 The following is undefined, so it is avoided: LIMIT without a total order; the choice of DISTINCT, GROUP BY, MIN and
-MAX among values that are equal but not identical; sums of floats, which depend on the order of rows; warnings of a
+MAX among values that are equal but not identical; sums of floats, which depend on the order of rows (mtr compares them); warnings of a
 condition, which depend on the number of rows for which the plan evaluates it.
 """
 

@@ -4,6 +4,7 @@ use crate::batch::{Batch, Columns};
 use crate::expression::{Expression, Results, gather};
 use hashbrown::HashMap;
 use num_bigint::BigInt;
+use teak_columns::VectorValues;
 
 /// What is computed for each group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,10 +19,16 @@ pub enum Aggregate {
     Min(usize),
     /// The maximum of a column.
     Max(usize),
+    /// The sum of a column of floats, which are added in the order of the rows.
+    SumFloats(usize),
+    /// The minimum of a column of floats: the first one, if -0.0 and 0.0 are both the minimum.
+    MinFloat(usize),
+    /// The maximum of a column of floats: the first one, if -0.0 and 0.0 are both the maximum.
+    MaxFloat(usize),
 }
 
 /// The result of an aggregate for a group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Total {
     /// Of `CountRows` and `Count`.
     Count(u64),
@@ -34,6 +41,8 @@ pub enum Total {
     },
     /// Of `Min` and `Max`; `None` if the column is NULL in all rows.
     Extreme(Option<i64>),
+    /// Of `SumFloats`, `MinFloat` and `MaxFloat`; `None` if the column is NULL in all rows.
+    Float(Option<f64>),
 }
 
 /// The selected rows of a batch, and the group of each.
@@ -55,6 +64,8 @@ pub(crate) struct Totals {
     big: HashMap<u32, BigInt>,
     /// As many as `counts` for `Min` and `Max`.
     extremes: Vec<i64>,
+    /// As many as `counts` for `SumFloats`, `MinFloat` and `MaxFloat`.
+    floats: Vec<f64>,
 }
 
 impl Totals {
@@ -65,6 +76,7 @@ impl Totals {
             sums: Vec::new(),
             big: HashMap::new(),
             extremes: Vec::new(),
+            floats: Vec::new(),
         }
     }
 
@@ -72,9 +84,12 @@ impl Totals {
     pub(crate) fn columns(&self) -> &[usize] {
         match &self.aggregate {
             Aggregate::CountRows => &[],
-            Aggregate::Count(column) | Aggregate::Min(column) | Aggregate::Max(column) => {
-                std::slice::from_ref(column)
-            }
+            Aggregate::Count(column)
+            | Aggregate::Min(column)
+            | Aggregate::Max(column)
+            | Aggregate::SumFloats(column)
+            | Aggregate::MinFloat(column)
+            | Aggregate::MaxFloat(column) => std::slice::from_ref(column),
             Aggregate::Sum(expression) => expression.columns(),
         }
     }
@@ -84,6 +99,7 @@ impl Totals {
         self.sums.clear();
         self.big.clear();
         self.extremes.clear();
+        self.floats.clear();
     }
 
     /// Adds groups up to this number.
@@ -94,6 +110,10 @@ impl Totals {
             Aggregate::Sum(_) => self.sums.resize(groups, 0),
             Aggregate::Min(_) => self.extremes.resize(groups, i64::MAX),
             Aggregate::Max(_) => self.extremes.resize(groups, i64::MIN),
+            // The only number that does not change what is added to it.
+            Aggregate::SumFloats(_) => self.floats.resize(groups, -0.0),
+            Aggregate::MinFloat(_) => self.floats.resize(groups, f64::INFINITY),
+            Aggregate::MaxFloat(_) => self.floats.resize(groups, f64::NEG_INFINITY),
         }
     }
 
@@ -108,6 +128,7 @@ impl Totals {
         pick(kept, &mut self.counts);
         pick(kept, &mut self.sums);
         pick(kept, &mut self.extremes);
+        pick(kept, &mut self.floats);
         let numbered = (0u32..).zip(kept);
         let big = numbered.filter_map(|(new, old)| Some((new, self.big.remove(old)?)));
         self.big = big.collect();
@@ -117,6 +138,7 @@ impl Totals {
         self.counts.capacity() * size_of::<u64>()
             + self.sums.capacity() * size_of::<i128>()
             + self.extremes.capacity() * size_of::<i64>()
+            + self.floats.capacity() * size_of::<f64>()
             + self.big.capacity() * 128
     }
 
@@ -191,26 +213,28 @@ impl Totals {
             },
             Aggregate::Min(column) => {
                 let numbers = gather(batch, *column, rows)?;
-                self.add_extremes(&numbers, groups, i64::min);
+                fold_each(&mut self.extremes, groups, &numbers, i64::min);
             }
             Aggregate::Max(column) => {
                 let numbers = gather(batch, *column, rows)?;
-                self.add_extremes(&numbers, groups, i64::max);
+                fold_each(&mut self.extremes, groups, &numbers, i64::max);
+            }
+            Aggregate::SumFloats(column) => {
+                let floats = floats_of(batch, *column, rows)?;
+                fold_each(&mut self.floats, groups, &floats, |sum, float| sum + float);
+            }
+            Aggregate::MinFloat(column) => {
+                let floats = floats_of(batch, *column, rows)?;
+                let lower = |min: f64, float: f64| if float < min { float } else { min };
+                fold_each(&mut self.floats, groups, &floats, lower);
+            }
+            Aggregate::MaxFloat(column) => {
+                let floats = floats_of(batch, *column, rows)?;
+                let higher = |max: f64, float: f64| if float > max { float } else { max };
+                fold_each(&mut self.floats, groups, &floats, higher);
             }
         }
         Ok(())
-    }
-
-    fn add_extremes(&mut self, numbers: &[i64], groups: &[u32], better: impl Fn(i64, i64) -> i64) {
-        if let (true, Some(extreme)) = (groups.is_empty(), self.extremes.first_mut()) {
-            *extreme = numbers.iter().copied().fold(*extreme, better);
-            return;
-        }
-        for (number, group) in numbers.iter().zip(groups) {
-            if let Some(extreme) = self.extremes.get_mut(*group as usize) {
-                *extreme = better(*extreme, *number);
-            }
-        }
     }
 
     /// The number of rows of a group that count.
@@ -235,7 +259,45 @@ impl Totals {
                 let extreme = *self.extremes.get(place)?;
                 Total::Extreme((count > 0).then_some(extreme))
             }
+            Aggregate::SumFloats(_) | Aggregate::MinFloat(_) | Aggregate::MaxFloat(_) => {
+                let float = *self.floats.get(place)?;
+                Total::Float((count > 0).then_some(float))
+            }
         })
+    }
+}
+
+/// Combines values with the totals of their groups, in their order.
+fn fold_each<T: Copy>(totals: &mut [T], groups: &[u32], values: &[T], combine: impl Fn(T, T) -> T) {
+    if let (true, Some(total)) = (groups.is_empty(), totals.first_mut()) {
+        *total = values.iter().copied().fold(*total, combine);
+        return;
+    }
+    for (value, group) in values.iter().zip(groups) {
+        if let Some(total) = totals.get_mut(*group as usize) {
+            *total = combine(*total, *value);
+        }
+    }
+}
+
+/// The values of a column of floats.
+fn floats_of<C: Columns>(
+    batch: &mut Batch<'_, C>,
+    column: usize,
+    rows: &[u32],
+) -> Result<Vec<f64>, C::Error> {
+    let VectorValues::Texts(texts) = batch.vector(column)?.values() else {
+        return Ok(vec![0.0; rows.len()]);
+    };
+    let float = |row: &u32| float_of(texts.get(*row as usize)).unwrap_or(0.0);
+    Ok(rows.iter().map(float).collect())
+}
+
+/// The float with these bytes: a little-endian IEEE 754 number of 4 or 8 bytes.
+fn float_of(bytes: &[u8]) -> Option<f64> {
+    match bytes.len() {
+        4 => Some(f64::from(f32::from_le_bytes(*bytes.first_chunk()?))),
+        _ => Some(f64::from_le_bytes(*bytes.first_chunk()?)),
     }
 }
 

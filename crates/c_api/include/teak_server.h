@@ -198,6 +198,12 @@ typedef enum teak_aggregate_kind {
   TEAK_AGGREGATE_MIN = 3,
   // The maximum of `column`.
   TEAK_AGGREGATE_MAX = 4,
+  // The sum of `column`, of kind TEAK_COLUMN_FLOAT, over the rows in which it is not NULL, in the order of the index.
+  TEAK_AGGREGATE_SUM_FLOATS = 5,
+  // The minimum of `column`, of kind TEAK_COLUMN_FLOAT. -0.0 and 0.0 are equal: of equal ones the first.
+  TEAK_AGGREGATE_MIN_FLOAT = 6,
+  // The maximum of `column`, as TEAK_AGGREGATE_MIN_FLOAT.
+  TEAK_AGGREGATE_MAX_FLOAT = 7,
 } teak_aggregate_kind;
 
 // Aggregates of the rows of an index, from teak_aggregate_open() to teak_aggregate_close(). Used by the thread that
@@ -257,7 +263,7 @@ typedef struct teak_aggregate_query {
   // How values begin that have the form of the index's columns; others are converted first.
   teak_slice beginning;
   // The numbers of the columns that are read, counted as the bits of teak_columns_new(), each once. The first
-  // column of the index, and floats, are not allowed.
+  // column of the index is not allowed.
   const size_t *columns;
   // Their number.
   size_t column_count;
@@ -316,8 +322,8 @@ teak_status teak_aggregate_get_key(teak_aggregate *aggregate,
                                    teak_slice *value);
 
 // Sets `count` to the number of rows that count for an item, counted from 0, and `value` to its result: of
-// TEAK_AGGREGATE_SUM the decimal digits, with a sign if it is negative; of TEAK_AGGREGATE_MIN and TEAK_AGGREGATE_MAX the
-// bytes of the column; data NULL if no row counts, and for other items. Valid until the next call.
+// TEAK_AGGREGATE_SUM the decimal digits, with a sign if it is negative; of TEAK_AGGREGATE_SUM_FLOATS the eight bytes of an
+// IEEE 754 number, little-endian, which is -0.0 if all are; of minima and maxima the bytes of the column; data NULL if no row counts, and for other items. Valid until the next call.
 teak_status teak_aggregate_get_item(teak_aggregate *aggregate,
                                     size_t item,
                                     uint64_t *count,

@@ -8,7 +8,7 @@ use crate::transaction::EngineTransaction;
 use num_bigint::BigInt;
 use teak_aggregate::{Aggregate, Aggregator, Columns, Expression, KeyValue, Query, Total, Weigher};
 use teak_base::StorageError;
-use teak_columns::Vector;
+use teak_columns::{Kind, Vector};
 use teak_tree::{Column, ColumnChoice, ColumnRows};
 
 /// Rows of pages that are read by row, which are added together.
@@ -45,8 +45,8 @@ impl EngineTransaction {
     /// bits. `memory_max`: of groups, in bytes; if they take more, the rows are read several times.
     ///
     /// # Errors
-    /// As [`EngineTransaction::cursor`]; `InvalidArgument` if the index or the query has no such columns, they are floats,
-    /// or the query calculates with byte strings, or with unsigned integers of eight bytes except for their sum.
+    /// As [`EngineTransaction::cursor`]; `InvalidArgument` if the index or the query has no such columns, or
+    /// the query calculates with byte strings, with floats except for their own aggregates, or with unsigned integers of eight bytes except for their sum.
     pub fn group_scan(
         &mut self,
         table: &TableHandle,
@@ -214,11 +214,33 @@ impl GroupScan {
     /// A minimum or maximum, as a value of the column. `None` if the aggregate is neither, or no row counts for it.
     #[must_use]
     pub fn extreme(&self, group: u32, aggregate: usize) -> Option<Vec<u8>> {
-        let Total::Extreme(number) = self.aggregator.total(group, aggregate)? else {
-            return None;
-        };
+        let aggregator = &self.aggregator;
         match self.query.aggregates.get(aggregate)? {
-            Aggregate::Min(column) | Aggregate::Max(column) => self.value_of(*column, number?),
+            Aggregate::Min(column) | Aggregate::Max(column) => {
+                let Total::Extreme(number) = aggregator.total(group, aggregate)? else {
+                    return None;
+                };
+                self.value_of(*column, number?)
+            }
+            Aggregate::MinFloat(column) | Aggregate::MaxFloat(column) => {
+                let Total::Float(float) = aggregator.total(group, aggregate)? else {
+                    return None;
+                };
+                let column = self.choice.column(*column)?;
+                Some(bytes_of_float(float?, column.width()))
+            }
+            _ => None,
+        }
+    }
+
+    /// A sum of floats. `None` if the aggregate is not one, or no row counts for it.
+    #[must_use]
+    pub fn sum_of_floats(&self, group: u32, aggregate: usize) -> Option<f64> {
+        match (
+            self.query.aggregates.get(aggregate)?,
+            self.aggregator.total(group, aggregate)?,
+        ) {
+            (Aggregate::SumFloats(_), Total::Float(sum)) => sum,
             _ => None,
         }
     }
@@ -249,15 +271,35 @@ impl GroupScan {
             let column = self.choice.column(*column);
             column.is_some_and(Column::has_numbers)
         };
+        let is_float = |column: usize| {
+            let column = self.choice.column(column);
+            column.is_some_and(|of| of.kind() == Kind::Float)
+        };
+        // Equal floats may have different bytes.
+        if self.query.keys.iter().any(|key| is_float(key.column)) {
+            return false;
+        }
         let mut aggregates = self.query.aggregates.iter();
         let condition = self.query.condition.as_ref();
         aggregates.all(|aggregate| match aggregate {
             Aggregate::CountRows | Aggregate::Count(_) => true,
             Aggregate::Min(column) | Aggregate::Max(column) => has_numbers(column),
+            Aggregate::SumFloats(column)
+            | Aggregate::MinFloat(column)
+            | Aggregate::MaxFloat(column) => is_float(*column),
             Aggregate::Sum(expression) => {
                 expression.columns().iter().all(has_numbers) && self.is_exact(expression)
             }
         }) && condition.is_none_or(|of| of.numbers().iter().all(has_numbers))
+    }
+}
+
+/// A float that is one of this width, as a value.
+#[expect(clippy::cast_possible_truncation, reason = "it was one of 4 bytes")]
+fn bytes_of_float(float: f64, width: usize) -> Vec<u8> {
+    match width {
+        4 => (float as f32).to_le_bytes().to_vec(),
+        _ => float.to_le_bytes().to_vec(),
     }
 }
 

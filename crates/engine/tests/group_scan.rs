@@ -255,3 +255,145 @@ fn malformed_rows_and_unsuitable_queries_are_errors() {
         assert!(matches!(refused, Err(EngineError::InvalidArgument(_))));
     }
 }
+
+/// A table with a double, a float and a small integer.
+fn table_of_floats() -> (Engine, TableHandle) {
+    let disk = Arc::new(FaultDisk::new(1));
+    let engine = open(&disk);
+    let mut definition = definition("./db/t");
+    definition.indexes.truncate(1);
+    let column = |kind, width| Column::new(kind, width).unwrap();
+    definition.indexes[0].columns = PageColumns::new(
+        vec![],
+        vec![
+            column(ColumnKind::Bytes, 1),
+            column(ColumnKind::Float, 8),
+            column(ColumnKind::Float, 4),
+            column(ColumnKind::UnsignedLittle, 1),
+        ],
+    );
+    engine.create_table(&definition).unwrap();
+    let table = engine.open_table("./db/t").unwrap();
+    (engine, table)
+}
+
+/// The floats of a row.
+#[expect(clippy::cast_possible_truncation, reason = "a float is rounded")]
+fn floats(key: u32, factor: f64) -> (f64, f32) {
+    let double = f64::from(key) * factor / 7.0 - 100.0;
+    (double, (double / 3.0) as f32)
+}
+
+fn value_of_floats(key: u32, factor: f64) -> Vec<u8> {
+    let (double, single) = floats(key, factor);
+    let mut value = vec![FORM];
+    value.extend_from_slice(&double.to_le_bytes());
+    value.extend_from_slice(&single.to_le_bytes());
+    value.push((key % 3) as u8);
+    value
+}
+
+fn query_of_floats(keys: &[usize], aggregates: Vec<Aggregate>) -> Query {
+    let keys = keys.iter().map(|column| Key {
+        column: *column,
+        is_weighed: false,
+    });
+    Query {
+        columns: 3,
+        condition: None,
+        keys: keys.collect(),
+        aggregates,
+    }
+}
+
+#[test]
+fn floats_are_added_in_the_order_of_the_rows() {
+    let (engine, table) = table_of_floats();
+    // Some rows are in pages, and newer versions of others in memtables.
+    commit(&engine, |t| {
+        (0..5000).for_each(|key| put(t, &table, key, &value_of_floats(key, 1.0)))
+    });
+    engine.checkpoint().unwrap();
+    engine.run_background_until_idle().unwrap();
+    commit(&engine, |t| {
+        (0..5000)
+            .step_by(700)
+            .for_each(|key| update_row(t, &table, key, &value_of_floats(key, -2.0)))
+    });
+    let rows: Vec<(f64, f32, u32)> = (0..5000)
+        .map(|key| {
+            let (double, single) = floats(key, if key % 700 == 0 { -2.0 } else { 1.0 });
+            (double, single, key % 3)
+        })
+        .collect();
+
+    let mut t = begin(&engine);
+    let mut caller = Caller {
+        converted: Vec::new(),
+        weighed: 0,
+    };
+    let aggregates = || {
+        vec![
+            Aggregate::SumFloats(0),
+            Aggregate::SumFloats(1),
+            Aggregate::MinFloat(1),
+            Aggregate::MaxFloat(0),
+        ]
+    };
+    for keys in [&[][..], &[2]] {
+        let groups = if keys.is_empty() { 1 } else { 3 };
+        let mut scan = t
+            .group_scan(
+                &table,
+                IndexNumber::ROWS,
+                &[FORM],
+                &[1, 2, 3],
+                query_of_floats(keys, aggregates()),
+                1 << 20,
+            )
+            .unwrap();
+        for _ in 0..groups {
+            let group = scan.next(&mut t, &mut caller).unwrap().unwrap();
+            let number = scan.key(group, 0).map(|bytes| u32::from(bytes[0]));
+            let of_group = || {
+                rows.iter()
+                    .filter(|row| number.is_none_or(|number| row.2 == number))
+            };
+            let doubles = of_group().fold(-0.0, |sum, row| sum + row.0);
+            let singles = of_group().fold(-0.0, |sum, row| sum + f64::from(row.1));
+            assert_eq!(scan.sum_of_floats(group, 0), Some(doubles));
+            assert_eq!(scan.sum_of_floats(group, 1), Some(singles));
+            assert_eq!(scan.sum_of_floats(group, 2), None);
+            let min = of_group().map(|row| row.1).fold(f32::INFINITY, f32::min);
+            let max = of_group()
+                .map(|row| row.0)
+                .fold(f64::NEG_INFINITY, f64::max);
+            assert_eq!(scan.extreme(group, 2), Some(min.to_le_bytes().to_vec()));
+            assert_eq!(scan.extreme(group, 3), Some(max.to_le_bytes().to_vec()));
+            assert_eq!(scan.extreme(group, 0), None);
+        }
+        assert_eq!(scan.next(&mut t, &mut caller).unwrap(), None);
+    }
+}
+
+#[test]
+fn floats_are_only_aggregated() {
+    let (engine, table) = table_of_floats();
+    let mut t = begin(&engine);
+    let sum = Expression::new(vec![Step::Column(0)]).unwrap();
+    for (keys, aggregate) in [
+        (&[0][..], Aggregate::CountRows),
+        (&[], Aggregate::Sum(sum)),
+        (&[], Aggregate::Max(1)),
+        (&[], Aggregate::SumFloats(2)),
+        (&[], Aggregate::MinFloat(2)),
+        (&[], Aggregate::MaxFloat(3)),
+    ] {
+        let query = query_of_floats(keys, vec![aggregate]);
+        let refused = t.group_scan(&table, IndexNumber::ROWS, &[FORM], &[1, 2, 3], query, 0);
+        assert!(matches!(
+            refused.err(),
+            Some(EngineError::InvalidArgument(_))
+        ));
+    }
+}

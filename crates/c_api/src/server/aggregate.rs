@@ -155,8 +155,8 @@ pub unsafe extern "C" fn teak_aggregate_get_key(
 }
 
 /// Sets `count` to the number of rows that count for an item, counted from 0, and `value` to its result: of
-/// TEAK_AGGREGATE_SUM the decimal digits, with a sign if it is negative; of TEAK_AGGREGATE_MIN and TEAK_AGGREGATE_MAX the
-/// bytes of the column; data NULL if no row counts, and for other items. Valid until the next call.
+/// TEAK_AGGREGATE_SUM the decimal digits, with a sign if it is negative; of TEAK_AGGREGATE_SUM_FLOATS the eight bytes of an
+/// IEEE 754 number, little-endian, which is -0.0 if all are; of minima and maxima the bytes of the column; data NULL if no row counts, and for other items. Valid until the next call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_aggregate_get_item(
     aggregate: *mut teak_aggregate,
@@ -169,7 +169,8 @@ pub unsafe extern "C" fn teak_aggregate_get_item(
         let scan = &aggregate.scan;
         count.set(scan.count(group, item).ok_or_else(no_group)?);
         let sum = scan.sum(group, item).map(|sum| sum.to_string().into_bytes());
-        let found = sum.or_else(|| scan.extreme(group, item));
+        let floats = || scan.sum_of_floats(group, item).map(|sum| sum.to_le_bytes().to_vec());
+        let found = sum.or_else(floats).or_else(|| scan.extreme(group, item));
         value.set(kept(&mut aggregate.returned, found));
         Ok(())
     })

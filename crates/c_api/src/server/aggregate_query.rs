@@ -95,6 +95,12 @@ pub enum teak_aggregate_kind {
     TEAK_AGGREGATE_MIN = 3,
     /// The maximum of `column`.
     TEAK_AGGREGATE_MAX = 4,
+    /// The sum of `column`, of kind TEAK_COLUMN_FLOAT, over the rows in which it is not NULL, in the order of the index.
+    TEAK_AGGREGATE_SUM_FLOATS = 5,
+    /// The minimum of `column`, of kind TEAK_COLUMN_FLOAT. -0.0 and 0.0 are equal: of equal ones the first.
+    TEAK_AGGREGATE_MIN_FLOAT = 6,
+    /// The maximum of `column`, as TEAK_AGGREGATE_MIN_FLOAT.
+    TEAK_AGGREGATE_MAX_FLOAT = 7,
 }
 
 /// The number of a `teak_aggregate_kind`, as C passes it.
@@ -130,7 +136,7 @@ pub struct teak_aggregate_query {
     /// How values begin that have the form of the index's columns; others are converted first.
     pub beginning: crate::slice::teak_slice,
     /// The numbers of the columns that are read, counted as the bits of teak_columns_new(), each once. The first
-    /// column of the index, and floats, are not allowed.
+    /// column of the index is not allowed.
     pub columns: *const usize,
     /// Their number.
     pub column_count: usize,
@@ -230,6 +236,9 @@ fn aggregate_of(item: &teak_aggregate_item) -> Result<Aggregate, Failure> {
         }
         3 => Aggregate::Min(column),
         4 => Aggregate::Max(column),
+        5 => Aggregate::SumFloats(column),
+        6 => Aggregate::MinFloat(column),
+        7 => Aggregate::MaxFloat(column),
         _ => return Err(Failure::invalid("kind is not a teak_aggregate_kind")),
     })
 }

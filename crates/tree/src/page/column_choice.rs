@@ -4,7 +4,7 @@ use super::columns::PageColumns;
 use super::projection::Projection;
 use super::tail::{is_absent, is_variable_absent};
 use teak_base::bytes::{Malformed, Take};
-use teak_columns::{Column, Kind, Vector};
+use teak_columns::{Column, Vector};
 
 /// Where a column is among those of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ fn places_of(numbers: impl Iterator<Item = (usize, usize)>) -> Vec<Option<usize>
 impl ColumnChoice {
     /// `columns`: those of the tree. `beginning`: that of all values of this form, within the first column.
     /// `numbers`: those of the columns that are read, counted as the bits of [`Projection::new`], each once. `None`
-    /// if there is no such column, or it is the first one, or has floats.
+    /// if there is no such column, or it is the first one.
     #[must_use]
     pub fn new(columns: &PageColumns, beginning: &[u8], numbers: &[usize]) -> Option<Self> {
         let (front, tail) = (columns.value(), columns.tail());
@@ -80,9 +80,6 @@ impl ColumnChoice {
                 },
                 (None, None) => return None,
             };
-            if found.1.is_some_and(|column| column.kind() == Kind::Float) {
-                return None;
-            }
             let (place, column) = found;
             chosen.push(ChosenColumn { place, column });
         }

@@ -49,6 +49,8 @@ BEGIN
   SELECT tiny, COUNT(*) FROM t GROUP BY tiny UNION ALL SELECT made, MAX(plain) FROM t GROUP BY made ORDER BY 1, 2;
   SELECT COUNT(*), SUM(price) FROM t WHERE small > -1000;
   SELECT SUM(ratio) > 1, COUNT(*) FROM t WHERE small > 1;
+  SELECT SUM(ratio), AVG(ratio), MIN(ratio), MAX(ratio), SUM(single), AVG(single), MIN(single), MAX(single), COUNT(ratio) FROM t WHERE small > -1000;
+  SELECT code, SUM(ratio), AVG(single), MAX(ratio), MIN(single) FROM t GROUP BY code ORDER BY 1;
   SELECT COUNT(*) FROM t WHERE ratio > 100;
   SELECT COUNT(*) FROM t WHERE name = 'a';
   SELECT COUNT(*) FROM t WHERE plain > '12';

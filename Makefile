@@ -96,11 +96,12 @@ $(PLUGIN): $(PLUGIN_OBJECTS) $(CORE) plugin/ha_teak.map
 -include $(PLUGIN_OBJECTS:.o=.d)
 
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 
-install: ## install the C library: headers, libteak.so, libteak.a, teak.pc (PREFIX=, DESTDIR=)
+install: ## install the C library: headers, libteak.so, libteak.a, teak.pc (PREFIX=, DESTDIR=, LIBDIR=)
 	@$(MAKE) --no-print-directory core CORE_FEATURES= CORE_TYPES=staticlib,cdylib
 	@printf -- '-- installing into %s\n' $(DESTDIR)$(PREFIX)
-	@crates/c_api/install.sh $(TARGET_DIR)/release $(PREFIX) $(DESTDIR)
+	@crates/c_api/install.sh $(TARGET_DIR)/release $(PREFIX) '$(DESTDIR)' $(LIBDIR)
 
 tools: ## build the command teak
 	@cargo build --quiet --locked --release -p teak-tools

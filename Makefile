@@ -29,16 +29,9 @@ endif
 # The plugin's core has an allocator of its own.
 CORE_FEATURES ?= --features allocator
 
-CXX ?= g++
-CXXFLAGS ?=
-PLUGIN_FLAGS := -std=gnu++17 -fPIC $(FLAVOUR_FLAGS) -Wall -Wextra -Werror -fno-strict-aliasing \
-	-DMYSQL_DYNAMIC_PLUGIN -DMYSQL_SERVER -DHAVE_CONFIG_H -DDBUG_OFF
-# The server's headers are system headers: their warnings are not ours.
-PLUGIN_INCLUDES := -Iplugin -Icrates/c_api/include -isystem $(SERVER_HEADERS) -isystem $(SOURCE)/sql -isystem $(SOURCE)/include \
-	-isystem $(BUILD)/include -isystem $(SOURCE)/wsrep-lib/include -isystem $(SOURCE)/wsrep-lib/wsrep-API/v26
-PLUGIN_FOLDERS := base format monitor session statistics table reports alter handler pushdown
-PLUGIN_SOURCES := $(sort $(wildcard plugin/*.cc $(PLUGIN_FOLDERS:%=plugin/%/*.cc)))
-PLUGIN_OBJECTS := $(PLUGIN_SOURCES:plugin/%.cc=$(OBJECTS)/%.o)
+GENERATED := $(BUILD)/include
+SERVER_STAMP := $(BUILD)/mariadb-version
+include plugin/objects.mk
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
@@ -65,19 +58,6 @@ core:
 
 $(CORE): core ;
 
-# Most of the time to compile a file goes into the server's headers, so they are compiled once.
-SERVER_PRECOMPILED := $(OBJECTS)/server.h
-$(SERVER_PRECOMPILED).gch: plugin/base/server_version.h $(BUILD)/mariadb-version Makefile
-	@mkdir -p $(@D)
-	@printf -- '-- compiling the headers of the server\n'
-	@echo '#include "base/server_version.h"' >$(SERVER_PRECOMPILED)
-	@$(CXX) $(PLUGIN_FLAGS) $(CXXFLAGS) $(PLUGIN_INCLUDES) -x c++-header -o $@ $(SERVER_PRECOMPILED)
-
-$(OBJECTS)/%.o: plugin/%.cc $(SERVER_PRECOMPILED).gch
-	@mkdir -p $(@D)
-	@printf -- '-- compiling %s\n' $<
-	@$(CXX) $(PLUGIN_FLAGS) $(CXXFLAGS) $(PLUGIN_INCLUDES) -include $(SERVER_PRECOMPILED) -MMD -MP -c -o $@ $<
-
 $(BUILD)/mariadb-version:
 	@scripts/setup.sh
 
@@ -92,8 +72,6 @@ $(PLUGIN): $(PLUGIN_OBJECTS) $(CORE) plugin/ha_teak.map
 	@objcopy --only-keep-debug $@.new $@.debug
 	@objcopy --strip-unneeded --add-gnu-debuglink=$@.debug $@.new
 	@mv $@.new $@
-
--include $(PLUGIN_OBJECTS:.o=.d)
 
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib

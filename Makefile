@@ -35,7 +35,7 @@ include plugin/objects.mk
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-resident bench-load bench-memory bench-rivals bench-tpch bench-costs sysbench group-commit publish suites clients kill-test kill-loads ddl-kill isolation online-ddl flip replication spider compare full-disk-test backup-test soak monitoring simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin install deb demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-resident bench-load bench-memory bench-rivals bench-tpch bench-costs sysbench group-commit publish suites clients kill-test kill-loads ddl-kill isolation online-ddl flip replication spider compare full-disk-test backup-test soak monitoring simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## list these commands; VARIABLE=value is a default, BEFORE= another build of the plugin to compare with
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -80,6 +80,9 @@ install: ## install the C library: headers, libteak.so, libteak.a, teak.pc (PREF
 	@$(MAKE) --no-print-directory core CORE_FEATURES= CORE_TYPES=staticlib,cdylib
 	@printf -- '-- installing into %s\n' $(DESTDIR)$(PREFIX)
 	@crates/c_api/install.sh $(TARGET_DIR)/release $(PREFIX) '$(DESTDIR)' $(LIBDIR)
+
+deb: setup ## build Debian packages into build/deb (SERVER_RELEASES= releases of MariaDB, default: that of `make setup`)
+	@scripts/deb/build.sh
 
 tools: ## build the command teak
 	@cargo build --quiet --locked --release -p teak-tools
@@ -242,5 +245,5 @@ clean: ## remove what was built and the results of runs, except downloads and th
 	@printf -- '-- removing the plugin, the cargo target directories and the results of runs\n'
 	@rm -rf $(BUILD)/plugin-* $(BUILD)/asan $(BUILD)/ha_teak.so $(BUILD)/bench $(BUILD)/mtr-var $(BUILD)/mtr-root $(BUILD)/suites \
 		$(BUILD)/plugins* $(BUILD)/target-* $(BUILD)/clients $(BUILD)/mtr-var-asan $(BUILD)/test $(BUILD)/run $(BUILD)/kill-test \
-		$(BUILD)/replication $(BUILD)/spider-test $(BUILD)/isolation $(BUILD)/online-ddl $(BUILD)/soak
+		$(BUILD)/replication $(BUILD)/spider-test $(BUILD)/isolation $(BUILD)/online-ddl $(BUILD)/soak $(BUILD)/deb $(BUILD)/deb-work
 	@cargo clean --quiet

@@ -35,7 +35,7 @@ include plugin/objects.mk
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin install deb demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-resident bench-load bench-memory bench-rivals bench-tpch bench-costs sysbench group-commit publish suites clients kill-test kill-loads ddl-kill isolation online-ddl flip replication spider compare full-disk-test backup-test soak monitoring simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin install deb deb-test demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-resident bench-load bench-memory bench-rivals bench-tpch bench-costs sysbench group-commit publish suites clients kill-test kill-loads ddl-kill isolation online-ddl flip replication spider compare full-disk-test backup-test soak monitoring simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## list these commands; VARIABLE=value is a default, BEFORE= another build of the plugin to compare with
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -235,6 +235,9 @@ sanitize-core: ## run the core's tests under the address and thread sanitizers
 fuzz: ## run every fuzz target for FUZZ_SECONDS=60 (TARGETS=)
 	@scripts/fuzz.sh $(FUZZ_SECONDS) $(TARGETS)
 
+deb-test: ## install, use, upgrade and remove the packages of `make deb` in a new Debian system, as root
+	@python3 -m tests.packages.run
+
 lint: ## check formatting, clippy, licences, module cycles, sizes and wording
 	@scripts/lint.sh
 
@@ -245,5 +248,5 @@ clean: ## remove what was built and the results of runs, except downloads and th
 	@printf -- '-- removing the plugin, the cargo target directories and the results of runs\n'
 	@rm -rf $(BUILD)/plugin-* $(BUILD)/asan $(BUILD)/ha_teak.so $(BUILD)/bench $(BUILD)/mtr-var $(BUILD)/mtr-root $(BUILD)/suites \
 		$(BUILD)/plugins* $(BUILD)/target-* $(BUILD)/clients $(BUILD)/mtr-var-asan $(BUILD)/test $(BUILD)/run $(BUILD)/kill-test \
-		$(BUILD)/replication $(BUILD)/spider-test $(BUILD)/isolation $(BUILD)/online-ddl $(BUILD)/soak $(BUILD)/deb $(BUILD)/deb-work
+		$(BUILD)/replication $(BUILD)/spider-test $(BUILD)/isolation $(BUILD)/online-ddl $(BUILD)/soak $(BUILD)/deb $(BUILD)/deb-work $(BUILD)/deb-test
 	@cargo clean --quiet

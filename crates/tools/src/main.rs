@@ -11,7 +11,9 @@ mod names;
 mod output;
 mod progress;
 mod recover;
+mod restore;
 mod rows;
+mod server_options;
 mod sizes;
 mod stored_file;
 mod verify;
@@ -35,6 +37,7 @@ enum Command {
     Dump(dump::Arguments),
     Inspect(inspect::Arguments),
     Recover(recover::Arguments),
+    Restore(restore::Arguments),
     Verify(verify::Arguments),
 }
 
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments),
         Command::Verify(arguments) => Ok(verify::run(&arguments)),
     };
     outcome.unwrap_or_else(|error| {

@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 /// Checks a file; returns what it contains.
-fn check(path: &Path) -> StorageResult<String> {
+pub(crate) fn check(path: &Path) -> StorageResult<String> {
     let (tree, mut progress) = open(path)?;
     let report = tree.verify(&mut |report| {
         progress.at(report.block_bytes);

@@ -1,16 +1,9 @@
 //! Statements for the server, through the command-line client.
 
+use crate::server_options::{is_defaults, is_defaults_with_value, name_of};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-/// Options that must be the first ones.
-const DEFAULTS: [&str; 4] = [
-    "no-defaults",
-    "defaults-file",
-    "defaults-extra-file",
-    "defaults-group-suffix",
-];
 
 /// Other options that say how to connect; `ssl` includes those that begin with it.
 const CONNECTION: [&str; 6] = ["socket", "host", "port", "user", "password", "protocol"];
@@ -35,15 +28,6 @@ pub(super) struct Client {
     options: Vec<String>,
 }
 
-fn name_of(option: &str) -> &str {
-    let name = option.trim_start_matches("--");
-    name.split('=').next().unwrap_or(name)
-}
-
-fn is_defaults(option: &str) -> bool {
-    DEFAULTS.contains(&name_of(option))
-}
-
 fn is_connection(option: &str) -> bool {
     let name = name_of(option);
     let name = name.strip_prefix("skip-").unwrap_or(name);
@@ -52,7 +36,7 @@ fn is_connection(option: &str) -> bool {
 
 /// Whether an option of the connection is followed by a value.
 pub(super) fn needs_value(name: &str) -> bool {
-    CONNECTION.contains(&name) || DEFAULTS.iter().skip(1).any(|of| *of == name)
+    CONNECTION.contains(&name) || is_defaults_with_value(name)
 }
 
 /// A string of SQL. The client reads the statement from the command line, with backslashes as escapes.

@@ -4,7 +4,7 @@
 # stages.
 #   scripts/test.sh [stage...]     default: all stages: setup lint cargo schedules build codecs mtr compare clients suites
 #                                  isolation online_ddl kill ddl_kill flip replication spider full-disk backup soak monitoring simulate c-library
-#   STATEMENTS=250000 TRANSACTIONS=3000 KILLS=20 LOAD_KILLS=10 DDL_KILLS=10 ONLINE_ROUNDS=4 ROUNDS=15 REPLICATION_KILLS=5 MINUTES=1 SEEDS=300 SCHEDULES=200    sizes of some stages (the defaults)
+#   STATEMENTS=250000 TRANSACTIONS=3000 KILLS=20 LOAD_KILLS=10 DDL_KILLS=10 ONLINE_ROUNDS=4 ROUNDS=15 REPLICATION_KILLS=5 RESTORE_TARGETS=3 MINUTES=1 SEEDS=300 SCHEDULES=200    sizes of some stages (the defaults)
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -107,7 +107,11 @@ for name; do
             stage isolation python3 -m tests.isolation.run --transactions="${TRANSACTIONS:-3000}"
             ;;
         full-disk) stage full-disk python3 -m tests.full_disk.run ;;
-        backup) make --no-print-directory tools && stage backup python3 -m tests.backup.run ;;
+        backup)
+            make --no-print-directory tools
+            stage backup python3 -m tests.backup.run
+            stage restore python3 -m tests.backup.restore --targets="${RESTORE_TARGETS:-3}"
+            ;;
         flip) stage flip python3 -m tests.corruption.run --rounds="${ROUNDS:-15}" --seed=1 ;;
         replication) stage replication python3 -m tests.replication.run --seconds=3 --kills="${REPLICATION_KILLS:-5}" ;;
         spider) stage spider python3 -m tests.spider.run --seconds=2 ;;

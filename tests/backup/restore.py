@@ -459,11 +459,15 @@ class Test:
             time.sleep(0.1)
             if (data / INCOMPLETE / "binlog.log").exists():
                 servers = self.servers_on(data)
+        self.private = Path(next(re.search(r"--socket=(.*)/", Path(f"/proc/{pid}/cmdline").read_text()).group(1) for pid in servers))
         process.send_signal(signal.SIGKILL)
         process.wait()
         while any(alive(pid) for pid in servers) and time.monotonic() < deadline:
             time.sleep(0.1)
         self.check(servers and not any(alive(pid) for pid in servers), f"killed: servers {servers} on {data}")
+        while self.private.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.check(not self.private.exists(), f"killed: {self.private} is left")
         self.check_incomplete(data, "killed")
 
     @staticmethod

@@ -20,9 +20,12 @@ const POLL_PERIOD: Duration = Duration::from_millis(100);
 /// The system's limit of the path of a socket is 107 bytes.
 const SOCKET_DIRECTORY_BYTES_MAX: usize = 90;
 
-/// Executes its arguments, the server, and stops it when standard input ends.
+/// Executes its arguments, the server, and stops it when standard input ends. The first argument is a directory that is
+/// removed then, also if this process was killed.
 const SUPERVISOR: &str = r#"
 exec 3<&0
+private=$1
+shift
 "$@" </dev/null 3<&- &
 server=$!
 { read -r _ <&3; kill -TERM $server; } >/dev/null 2>&1 &
@@ -31,6 +34,7 @@ exec 3<&-
 wait $server
 status=$?
 kill $reader 2>/dev/null
+rm -rf "$private"
 exit $status
 "#;
 
@@ -131,6 +135,7 @@ impl PrivateServer {
         let mut command = Command::new("/bin/sh");
         command
             .args(["-c", SUPERVISOR, "sh"])
+            .arg(&private.0)
             .arg(launch.program)
             .arg(option("defaults-file", &file("server.cnf")))
             .arg(option("datadir", &place.data))

@@ -47,16 +47,14 @@ class KeyBuilder {
     if (context_.needs_rows || context_.needs_virtual_columns ||
         codec.schema_version() != open_.share()->rows().schema_version())
       return TEAK_OK;
-    needed_.assign(no_words_in_map(altered_->read_set), 0);
-    if (my_bitmap_init(&read_set_, needed_.data(), altered_->read_set->n_bits)) return TEAK_OUT_OF_MEMORY;
+    needed_.init(altered_->s->fields);
     for (const AlterContext::AddedKey &added : context_.added) {
       const KEY &key = altered_->key_info[added.key];
-      for (uint part = 0; part < key.user_defined_key_parts; part++)
-        bitmap_set_bit(&read_set_, key.key_part[part].field->field_index);
+      for (uint part = 0; part < key.user_defined_key_parts; part++) needed_.add(key.key_part[part].field->field_index);
     }
     reads_some_ = true;
-    if (codec.needs_all(needed_.data(), needed_.size())) return TEAK_OK;
-    const std::vector<uint64_t> bits = codec.columns_for(needed_);
+    if (codec.needs_all(needed_.words().data(), needed_.words().size())) return TEAK_OK;
+    const std::vector<uint64_t> bits = codec.columns_for(needed_.words());
     teak_columns *columns = nullptr;
     teak_status status =
         teak_columns_new(open_.share()->table(), 0, codec.beginning(), bits.data(), bits.size(), &columns);
@@ -81,7 +79,7 @@ class KeyBuilder {
      error was raised. */
   bool decode(const teak_row &row) {
     if (!context_.rows.rows->decode(row.value.data, row.value.len, row.key.data, row.key.len, altered_->record[0],
-                                    reads_some_ ? &read_set_ : nullptr, nullptr))
+                                    reads_some_ ? needed_.map() : nullptr, nullptr))
       return open_.raise_error(open_.corrupt("a row is malformed"));
     return context_.compute_virtual_columns(altered_);
   }
@@ -110,9 +108,8 @@ class KeyBuilder {
   OpenTable &open_;
   TABLE *const altered_;
   SnapshotReader &reader_;
-  std::vector<my_bitmap_map> needed_;
-  MY_BITMAP read_set_ = {};  // over needed_
-  bool reads_some_ = false;  // only the columns in read_set_
+  Share::ColumnSet needed_;
+  bool reads_some_ = false;  // only the columns in needed_
 };
 
 }  // namespace

@@ -17,8 +17,9 @@
 
 namespace teak {
 
-/* Many short statements in a row need not read the sizes again, unless one of them has written. */
-bool TableStatistics::is_recent() const {
+/* Whether the sizes that the optimiser got last are recent enough for another statement. Many short statements in a row need
+   not read them again, unless one of them has written. */
+bool TableStatistics::use_recent_size() {
   constexpr ulonglong AGE_MAX = 100'000;
   // Statements of a stored procedure all have the start time of the CALL.
   constexpr uint USES_MAX = 64;
@@ -31,7 +32,7 @@ int TableStatistics::refresh(uint what) {
   if (what & HA_STATUS_ERRKEY)
     open_.server().errkey = open_.session() == nullptr ? MAX_KEY : open_.session()->duplicate_key();
   const bool is_for_plan = (what & ~(HA_STATUS_VARIABLE | HA_STATUS_NO_LOCK)) == 0;
-  if ((what & HA_STATUS_VARIABLE) && !(is_for_plan && is_recent()))
+  if ((what & HA_STATUS_VARIABLE) && !(is_for_plan && use_recent_size()))
     if (int error = refresh_size(what, is_for_plan)) return error;
   // Not for lists of tables, because sampling reads pages. A failure is not an error: the optimiser then uses its
   // defaults.

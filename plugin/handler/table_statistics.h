@@ -28,7 +28,7 @@ class TableStatistics {
   ha_rows rows_in_range(uint key, const key_range *min, const key_range *max) const;
 
  private:
-  bool is_recent() const;
+  bool use_recent_size();
   int refresh_size(uint what, bool is_for_plan);
   int refresh_index_sizes();
   void refresh_constants();
@@ -37,8 +37,8 @@ class TableStatistics {
   OpenTable &open_;
   /* When the optimiser last got the sizes, in microseconds as thd->start_utime; 0: others were returned since. */
   ulonglong refreshed_at_ = 0;
-  uint64_t changes_ = 0;   // of the share, at that time
-  mutable uint uses_ = 0;  // since that time
+  uint64_t changes_ = 0;  // of the share, at that time
+  uint uses_ = 0;         // since that time
 };
 
 }  // namespace teak

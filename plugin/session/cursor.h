@@ -53,8 +53,8 @@ class Cursor {
     }
   };
   static const Columns ALL_COLUMNS;
-  /* Selects the index, lock mode, options and columns (see set_columns()) of the following calls. Resets position, bounds and semi-consistent reads;
-     reuses the engine's cursor if possible. */
+  /* Selects the index, lock mode, options and columns (see set_columns()) of the following calls. Resets position, bounds
+     and semi-consistent reads; reuses the engine's cursor if possible. */
   void bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Options options,
             const Columns &columns = ALL_COLUMNS);
 
@@ -67,7 +67,7 @@ class Cursor {
   teak_status set_prefix(teak_slice prefix);
   bool bounded() const { return bounded_; }
   /* Lets consistent reads return only some columns of the values, see teak_cursor_set_columns(), until the cursor is
-     bound again. nullptr: all columns. */
+     bound again. ALL_COLUMNS: all columns. */
   void set_columns(const Columns &columns);
   /* Sets the bounds or the prefix of another cursor. */
   teak_status copy_bounds(const Cursor &other);

@@ -50,6 +50,8 @@ class Share final : public Handler_share {
     void add(uint column) { bitmap_set_bit(&map_, column); }
     bool has(uint column) const { return bitmap_is_set(&map_, column); }
     bool holds(const MY_BITMAP *columns) const { return bitmap_is_subset(columns, &map_); }
+    const MY_BITMAP *map() const { return &map_; }
+    const std::vector<my_bitmap_map> &words() const { return words_; }
 
    private:
     MY_BITMAP map_;

@@ -27,13 +27,12 @@ import threading
 import time
 from pathlib import Path
 
-from tests.backup.run import mariadb_backup, tool
+from tests.backup.run import RETRIED, BackupTest, mariadb_backup, tool
 from tests.harness import BUILD, Server, SqlError, finish, free_port
 from tests.harness.bank import DATABASE, Bank
 from tests.harness.server import alive, link_plugins, plugin_directory, teak_plugin, user_option
 
 WRITERS = 3
-RETRIED = (1020, 1205, 1213)  # a row has changed, lock wait timeout, deadlock
 INCOMPLETE = "teak-restore.incomplete"
 # The binary log's events, as mariadb-binlog prints them.
 EVENT = re.compile(r"^#\d+ +[\d:]+ server id \d+ +end_log_pos (\d+) .*?\t(\w+)(?: ([\d-]+))?")
@@ -103,37 +102,21 @@ def digest(directory):
     return total.hexdigest()
 
 
-class Test:
+class Test(BackupTest):
     def __init__(self, options):
-        self.options = options
-        self.directory = Path(options.directory).absolute()
+        super().__init__(options)
         self.port = free_port()
         self.server = Server(self.directory / "server", self.server_options(1), port=self.port)
         self.bank = Bank(("TEAK", "INNODB"))
         self.writers = Writers(self.server, self.bank, options.seed)
         self.backup = self.directory / "target"
         self.logs = self.directory / "logs"
-        self.checks = self.failed = self.restores = self.refusals = 0
+        self.restores = self.refusals = 0
         self.plugins = plugin_directory(teak_plugin())
         self.servers = [self.server]  # those to stop after a failure
 
     def server_options(self, number):
         return ["--cache=32M", "--log-bin=binlog", f"--server-id={number}", "--binlog-format=ROW", "--innodb-log-file-size=32M"]
-
-    def check(self, holds, what):
-        self.checks += 1
-        if not holds:
-            self.failed += 1
-            print(f"FAILED: {what}", flush=True)
-
-    @staticmethod
-    def run(command):
-        return subprocess.run([str(part) for part in command], text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-
-    def new_directory(self, name):
-        path = self.directory / name
-        shutil.rmtree(path, ignore_errors=True)
-        return path
 
     def command(self, data, *options, backup=None, to=None, logs=None):
         target = [f"--to={to}", f"--binlog-dir={logs or self.logs}"] if to else []

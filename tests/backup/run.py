@@ -122,20 +122,36 @@ class Writers:
             self.blocks_written += 1
 
 
-class Test:
+class BackupTest:
+    """Runs programs with results in a directory, and counts what holds."""
+
     def __init__(self, options):
         self.options = options
         self.directory = Path(options.directory).absolute()
-        self.server = Server(self.directory / "server", [f"--cache={options.cache}", "--log-bin=binlog", "--server-id=1", "--binlog-format=ROW",
-                                                         "--teak-checkpoint-period=1", "--innodb-log-file-size=32M"])
         self.checks = self.failed = 0
-        self.backups = self.transfers = self.blocks_written = 0
 
     def check(self, holds, what):
         self.checks += 1
         if not holds:
             self.failed += 1
             print(f"FAILED: {what}", flush=True)
+
+    @staticmethod
+    def run(command):
+        return subprocess.run([str(part) for part in command], text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def new_directory(self, name):
+        path = self.directory / name
+        shutil.rmtree(path, ignore_errors=True)
+        return path
+
+
+class Test(BackupTest):
+    def __init__(self, options):
+        super().__init__(options)
+        self.server = Server(self.directory / "server", [f"--cache={options.cache}", "--log-bin=binlog", "--server-id=1", "--binlog-format=ROW",
+                                                         "--teak-checkpoint-period=1", "--innodb-log-file-size=32M"])
+        self.backups = self.transfers = self.blocks_written = 0
 
     # ---- commands ----
 
@@ -148,15 +164,6 @@ class Test:
         if program or mariadb_backup():
             command.append(f"--mariadb-backup={program or mariadb_backup()}")
         return self.run([*command, "--", *self.connection_options(), *given])
-
-    @staticmethod
-    def run(command):
-        return subprocess.run([str(part) for part in command], text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-
-    def new_directory(self, name):
-        path = self.directory / name
-        shutil.rmtree(path, ignore_errors=True)
-        return path
 
     def restore(self, target, is_whole):
         """Restores a backup as the data of a new server, which is started."""

@@ -21,9 +21,9 @@ pub enum Aggregate {
     Max(usize),
     /// The sum of a column of floats, which are added in the order of the rows.
     SumFloats(usize),
-    /// The minimum of a column of floats: the first one, if -0.0 and 0.0 are both the minimum.
+    /// The minimum of a column of floats, without NaN: the first one, if -0.0 and 0.0 are both the minimum.
     MinFloat(usize),
-    /// The maximum of a column of floats: the first one, if -0.0 and 0.0 are both the maximum.
+    /// The maximum of a column of floats, without NaN: the first one, if -0.0 and 0.0 are both the maximum.
     MaxFloat(usize),
 }
 

@@ -948,7 +948,7 @@ teak_status teak_cursor_open(teak_transaction *transaction,
                              teak_lock_mode mode,
                              teak_cursor **cursor);
 
-// Closes a cursor but keeps its memory, which is less than 64 KiB, for teak_cursor_open_again(). Until then only this function
+// Closes a cursor but keeps its memory, which is less than 4 KiB, for teak_cursor_open_again(). Until then only this function
 // and teak_cursor_close() may be called with it. NULL is allowed.
 void teak_cursor_park(teak_cursor *cursor);
 

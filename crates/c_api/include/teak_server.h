@@ -200,7 +200,8 @@ typedef enum teak_aggregate_kind {
   TEAK_AGGREGATE_MAX = 4,
   // The sum of `column`, of kind TEAK_COLUMN_FLOAT, over the rows in which it is not NULL, in the order of the index.
   TEAK_AGGREGATE_SUM_FLOATS = 5,
-  // The minimum of `column`, of kind TEAK_COLUMN_FLOAT. -0.0 and 0.0 are equal: of equal ones the first.
+  // The minimum of `column`, of kind TEAK_COLUMN_FLOAT, without NaN. -0.0 and 0.0 are equal: of equal ones the first. If all
+  // values are NaN, an infinity.
   TEAK_AGGREGATE_MIN_FLOAT = 6,
   // The maximum of `column`, as TEAK_AGGREGATE_MIN_FLOAT.
   TEAK_AGGREGATE_MAX_FLOAT = 7,

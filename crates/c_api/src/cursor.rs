@@ -94,7 +94,7 @@ pub unsafe extern "C" fn teak_cursor_open(
     })
 }
 
-/// Closes a cursor but keeps its memory, which is less than 64 KiB, for teak_cursor_open_again(). Until then only this function
+/// Closes a cursor but keeps its memory, which is less than 4 KiB, for teak_cursor_open_again(). Until then only this function
 /// and teak_cursor_close() may be called with it. NULL is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_park(cursor: *mut teak_cursor) {

@@ -117,9 +117,11 @@ impl teak_cursor {
     /// Closes the cursor, and keeps its memory.
     pub(crate) fn park(&mut self) {
         let parked = CursorState::Parked(CursorMemory::default());
-        if let CursorState::Open(cursor) = std::mem::replace(&mut self.state, parked) {
-            self.state = CursorState::Parked(cursor.into_memory());
-        }
+        let memory = match std::mem::replace(&mut self.state, parked) {
+            CursorState::Open(cursor) => cursor.into_memory(),
+            CursorState::Parked(memory) => memory,
+        };
+        self.state = CursorState::Parked(memory);
         self.transaction = std::ptr::null_mut();
     }
 

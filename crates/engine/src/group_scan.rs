@@ -45,8 +45,9 @@ impl EngineTransaction {
     /// bits. `memory_max`: of groups, in bytes; if they take more, the rows are read several times.
     ///
     /// # Errors
-    /// As [`EngineTransaction::cursor`]; `InvalidArgument` if the index or the query has no such columns, or
-    /// the query calculates with byte strings, with floats except for their own aggregates, or with unsigned integers of eight bytes except for their sum.
+    /// As [`EngineTransaction::cursor`]; `InvalidArgument` if the index or the query has no such columns, or the query
+    /// calculates with byte strings, with floats except for their own aggregates, or with unsigned integers of eight
+    /// bytes except for their sum.
     pub fn group_scan(
         &mut self,
         table: &TableHandle,

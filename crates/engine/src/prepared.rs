@@ -146,6 +146,7 @@ impl EngineTransaction {
         let transaction = self.transaction()?;
         log_end(&core, transaction, abort_record)?;
         self.report_counts();
+        self.forget_writes();
         if let Some(transaction) = self.take_transaction() {
             rollback::abort((&*core).into(), transaction);
         }

@@ -140,6 +140,7 @@ impl TableHandle {
     /// # Errors
     /// Also `Storage(Interrupted)`.
     pub fn open_files_unless(&self, interrupted: &dyn Fn() -> bool) -> EngineResult<()> {
+        // Each statement asks, and its first read or write opens files that have been closed since.
         if self.table.seems_open() && !self.is_damaged() {
             return Ok(());
         }

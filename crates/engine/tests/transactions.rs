@@ -583,6 +583,12 @@ fn an_ended_transaction_begins_again_as_a_new_one() {
     insert(&mut transaction, &table, "c", "2").unwrap();
     transaction.rollback();
     assert_eq!(rows(&engine, &table), both);
+    // The row that was rolled back does not count.
+    transaction.begin_again(Isolation::RepeatableRead).unwrap();
+    insert(&mut transaction, &table, "d", "1").unwrap();
+    delete(&mut transaction, &table, "d", "1").unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(begin(&engine).count_rows(&table).unwrap(), Some(2));
     transaction.begin_again(Isolation::RepeatableRead).unwrap();
     update(&mut transaction, &table, "a", "1", "2").unwrap();
     drop(transaction);

@@ -135,8 +135,9 @@ pub struct CursorMemory {
 }
 
 impl CursorMemory {
-    /// Larger buffers are freed, in bytes.
-    const BUFFER_MAX: usize = 16 << 10;
+    /// Larger buffers are freed, in bytes: thousands of tables may have parked cursors, and their memory is not part of the
+    /// budget.
+    const BUFFER_MAX: usize = 1 << 10;
 
     fn of(position: IndexPosition) -> Self {
         let emptied = |mut buffer: Vec<u8>| {

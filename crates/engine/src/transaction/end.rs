@@ -107,8 +107,7 @@ impl EngineTransaction {
             transactions.publish_with(transaction, |at| rows.publish(at));
             rows.fold(|| transactions.live_snapshots());
         }
-        self.row_changes = RowChanges::default();
-        self.duplicate = Duplicate::default();
+        self.forget_writes();
         self.remove_prepared();
         Ok(())
     }
@@ -167,6 +166,7 @@ impl EngineTransaction {
 
     fn roll_back_unprepared(&mut self) {
         self.report_counts();
+        self.forget_writes();
         let Some(transaction) = self.transaction.take() else {
             return;
         };
@@ -194,6 +194,12 @@ impl EngineTransaction {
             self.ended_view = Some(view);
         }
         self.flush_rows();
+    }
+
+    /// Called when the transaction ends: the next one in its memory has not written anything, and needs no memory for it.
+    pub(crate) fn forget_writes(&mut self) {
+        self.row_changes = RowChanges::default();
+        self.duplicate = Duplicate::default();
     }
 
     /// Adds the number of rows written to the engine's counts.

@@ -7,9 +7,13 @@ use parking_lot::{Condvar, Mutex};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use teak_base::{StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile, DiskLock};
+
+/// Maximum time for which a test waits for operations, and these at a gate. Longer than any test
+/// takes on a busy machine: a test that waits longer has failed, and must not wait for ever.
+const WAIT_MAX: Duration = Duration::from_secs(300);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Operation {
@@ -69,6 +73,7 @@ impl Gates {
                 && (text.contains(&gate.part) || thread == Some(gate.part.as_str()))
         };
         let mut has_arrived = false;
+        let deadline = Instant::now() + WAIT_MAX;
         let mut closed = self.closed.lock();
         while let Some(gate) = closed.iter_mut().find(|gate| is_for(gate)) {
             let arrives = !std::mem::replace(&mut has_arrived, true);
@@ -109,7 +114,14 @@ impl Gates {
                 gate.admitted -= 1;
                 return Ok(());
             }
-            self.changed.wait(&mut closed);
+            if self.changed.wait_until(&mut closed, deadline).timed_out() {
+                // No panic: threads of the engine survive panics, and would arrive again.
+                eprintln!(
+                    "a {operation:?} waited too long at the gate of {}",
+                    path.display()
+                );
+                std::process::abort();
+            }
         }
         Ok(())
     }
@@ -228,8 +240,10 @@ impl GateDisk {
     /// Waits until `count` operations have arrived at the gate.
     ///
     /// # Panics
-    /// When the gate is not closed.
+    /// When the gate is not closed, and after a long time. Then all gates are opened, so the test
+    /// can end.
     pub fn wait_for_arrivals(&self, part: &str, count: usize) {
+        let deadline = Instant::now() + WAIT_MAX / 2;
         let mut closed = self.gates.closed.lock();
         loop {
             let gate = closed.iter().find(|gate| gate.part == part);
@@ -238,14 +252,23 @@ impl GateDisk {
             if arrived >= Some(count) {
                 return;
             }
-            self.gates.changed.wait(&mut closed);
+            let waited = self.gates.changed.wait_until(&mut closed, deadline);
+            if waited.timed_out() {
+                closed.clear();
+                self.gates.changed.notify_all();
+            }
+            let is_in_time = !waited.timed_out();
+            assert!(
+                is_in_time,
+                "{arrived:?} operations have arrived at the gate {part}, not {count}"
+            );
         }
     }
 
     /// Waits until an operation has arrived at the gate.
     ///
     /// # Panics
-    /// When the gate is not closed.
+    /// As [`GateDisk::wait_for_arrivals`].
     pub fn wait_for_arrival(&self, part: &str) {
         self.wait_for_arrivals(part, 1);
     }

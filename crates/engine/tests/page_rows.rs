@@ -142,6 +142,11 @@ fn a_scan_finds_all_rows_while_others_write() {
     let t = &mut begin(&engine);
     // A cursor of a transaction with writes looks for new entries at each step.
     insert(t, &table, "5", "value").unwrap();
+    // The first read takes the snapshot, before others write.
+    open(t, &table, ReadMode::Snapshot)
+        .first(t)
+        .unwrap()
+        .unwrap();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let writer = scope.spawn(|| {

@@ -12,10 +12,9 @@
 
 use crate::disk::{Disk, DiskFile};
 use crate::locks::DiskLock;
-use crate::real::{RealDisk, RealFile};
+use crate::real::{RealDisk, RealFile, read_write};
 use parking_lot::{Mutex, MutexGuard};
 use std::ffi::OsStr;
-use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -143,9 +142,7 @@ impl DirectDisk {
 
 /// Writes a sector and reads it.
 fn probe(path: &Path) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
+    let mut file = read_write()
         .create(true)
         .truncate(true)
         .custom_flags(libc::O_DIRECT)

@@ -3,12 +3,26 @@
 use crate::disk::{Disk, DiskFile};
 use crate::locks::DiskLock;
 use crate::system;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
+
+/// The permissions of new files. They contain rows, so others must not read them, even if
+/// the umask of the process would allow it. These are also the server's own for its files.
+const FILE_MODE: u32 = 0o660;
+
+/// The permissions of new directories.
+const DIRECTORY_MODE: u32 = 0o700;
+
+/// Options that open a file for reading and writing. A file that they create has `FILE_MODE`.
+pub(crate) fn read_write() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(FILE_MODE);
+    options
+}
 
 /// The disk of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,18 +37,16 @@ pub(crate) struct RealFile {
 impl RealFile {
     /// Creates a file and opens it with flags of the operating system.
     pub(crate) fn create(path: &Path, flags: i32) -> StorageResult<Self> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
-        let file = wrap("create", path, options.custom_flags(flags).open(path))?;
+        let mut options = read_write();
+        options.create_new(true).custom_flags(flags);
+        let file = wrap("create", path, options.open(path))?;
         let path = path.to_path_buf();
         Ok(Self { file, path })
     }
 
     /// Opens an existing file.
     pub(crate) fn open(path: &Path, flags: i32) -> StorageResult<Self> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true);
-        let file = wrap("open", path, options.custom_flags(flags).open(path))?;
+        let file = wrap("open", path, read_write().custom_flags(flags).open(path))?;
         let path = path.to_path_buf();
         Ok(Self { file, path })
     }
@@ -87,7 +99,9 @@ impl Disk for RealDisk {
     }
 
     fn create_directories(&self, directory: &Path) -> StorageResult<()> {
-        wrap("create", directory, std::fs::create_dir_all(directory))
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(DIRECTORY_MODE);
+        wrap("create", directory, builder.create(directory))
     }
 
     fn sync_directory(&self, directory: &Path) -> StorageResult<()> {
@@ -96,12 +110,7 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path) -> StorageResult<DiskLock> {
-        let opened = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path);
+        let opened = read_write().create(true).truncate(false).open(path);
         let file = wrap("open", path, opened)?;
         if wrap("lock", path, system::try_lock(&file))? {
             // Closing the only handle releases the lock.
@@ -154,5 +163,30 @@ impl DiskFile for RealFile {
 
     fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn others_cannot_read_what_is_created() {
+        let directory = std::env::temp_dir().join(format!("teak-modes-{}", std::process::id()));
+        let inner = directory.join("a/b");
+        RealDisk.create_directories(&inner).unwrap();
+        RealDisk.create(&inner.join("file")).unwrap();
+        drop(RealDisk.lock(&inner.join("lock")).unwrap());
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        // The umask may remove more.
+        let above = [
+            mode(&directory) & !DIRECTORY_MODE,
+            mode(&inner) & !DIRECTORY_MODE,
+            mode(&inner.join("file")) & !FILE_MODE,
+            mode(&inner.join("lock")) & !FILE_MODE,
+        ];
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(above, [0; 4]);
     }
 }

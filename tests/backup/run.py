@@ -26,6 +26,7 @@ import threading
 import time
 from pathlib import Path
 
+from tests.backup import names
 from tests.harness import BUILD, ROOT, Server, SqlError, finish
 from tests.harness.bank import DATABASE, Bank
 
@@ -128,6 +129,7 @@ class BackupTest:
     def __init__(self, options):
         self.options = options
         self.directory = Path(options.directory).absolute()
+        self.tool = tool()
         self.checks = self.failed = 0
 
     def check(self, holds, what):
@@ -160,7 +162,7 @@ class Test(BackupTest):
 
     def backup(self, target, *options, given=(), program=None):
         """Runs `teak backup`."""
-        command = [tool(), "backup", f"--target-dir={target}", *options]
+        command = [self.tool, "backup", f"--target-dir={target}", *options]
         if program or mariadb_backup():
             command.append(f"--mariadb-backup={program or mariadb_backup()}")
         return self.run([*command, "--", *self.connection_options(), *given])
@@ -213,7 +215,7 @@ class Test(BackupTest):
         self.transfers += sum(writers.done)
         self.blocks_written += writers.blocks_written
         print(f"{side}: {done.stdout.splitlines()[-1]}", flush=True)
-        verified = self.run([tool(), "verify", "--quiet", target])
+        verified = self.run([self.tool, "verify", "--quiet", target])
         self.check(verified.returncode == 0, f"{side}: teak verify: {verified.stdout}")
         position = self.recorded_position(target)
         restored = self.restore(target, is_whole)
@@ -299,6 +301,7 @@ class Test(BackupTest):
             self.plain_backup(connection)
             self.full_target(connection)
         self.server.stop()
+        names.commands_take_names(self)
 
     def refused_options(self):
         done = self.backup(self.new_directory("target"), given=["--no-lock"])

@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
             is_insertable: true,
         });
     }
-    let into = arguments.into.as_deref().unwrap_or_else(|| table_of(&name));
+    let into = arguments.into.clone().unwrap_or_else(|| table_of(&name));
     let lost = tree.lost_subtrees().map_err(io::Error::other)?;
     let mut scanned = match lost.is_empty() {
         true => None,
@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
         }
     };
     let mut output = Output {
-        writer: RowWriter::new(&mut *file_output, arguments.format, &columns, into)?,
+        writer: RowWriter::new(&mut *file_output, arguments.format, &columns, &into)?,
         reader: &reader,
         report: Report::new(&file.path),
         progress: Progress::new(&name, Unit::Rows, tree.statistics().rows),

@@ -56,7 +56,7 @@ fn a_closed_data_directory_is_dumped_and_not_changed() {
         (0,x'00',0,'row 0',NULL),\n(1,x'00',-1,'row 1',NULL);\n";
     assert!(sql.ends_with(statement), "{sql}");
     let tables = directory.teak(&["dump", "data", "--tables"]);
-    assert_eq!(text(&tables), "shop/t\n");
+    assert_eq!(text(&tables), "shop.t\n");
     assert_eq!(contents(&directory.0.join("data")), before);
 }
 

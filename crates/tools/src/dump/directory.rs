@@ -5,7 +5,7 @@
 
 use super::arguments::{Arguments, undecodable};
 use crate::cell::Column;
-use crate::names::{find, table_of, without_partition};
+use crate::names::{find, shown, table_of, without_partition};
 use crate::output::{RowWriter, open};
 use crate::progress::{Progress, Unit};
 use crate::rows::RowReader;
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<()> {
     if arguments.tables {
         let mut output = open(arguments.output.as_ref())?;
         for name in names {
-            writeln!(output, "{name}")?;
+            writeln!(output, "{}", shown(&name))?;
         }
         return output.flush();
     }
@@ -114,13 +114,10 @@ fn dump(engine: &Engine, names: &[String], arguments: &Arguments) -> io::Result<
     let rows = |table: &StoredTable| table.indexes.first().map_or(0, |index| index.entries);
     let total: u64 = tables.iter().map(rows).sum();
     let wanted = names.first().map_or("", String::as_str);
-    let into = arguments
-        .into
-        .as_deref()
-        .unwrap_or_else(|| table_of(wanted));
+    let into = arguments.into.clone().unwrap_or_else(|| table_of(wanted));
     let mut output = open(arguments.output.as_ref())?;
-    let mut writer = RowWriter::new(&mut *output, arguments.format, columns, into)?;
-    let mut progress = Progress::new(without_partition(wanted), Unit::Rows, total);
+    let mut writer = RowWriter::new(&mut *output, arguments.format, columns, &into)?;
+    let mut progress = Progress::new(&shown(without_partition(wanted)), Unit::Rows, total);
     let mut written = 0;
     for (table, reader) in tables.iter().zip(&readers) {
         scan(engine, &table.name, &mut |key, value| {

@@ -25,9 +25,9 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<()> {
     let name = file.name();
     let reader = file.reader(&tree, None);
     let writes = file.writes();
-    let into = arguments.into.as_deref().unwrap_or_else(|| table_of(&name));
+    let into = arguments.into.clone().unwrap_or_else(|| table_of(&name));
     let mut output = open(arguments.output.as_ref())?;
-    let mut writer = RowWriter::new(&mut *output, arguments.format, reader.columns(), into)?;
+    let mut writer = RowWriter::new(&mut *output, arguments.format, reader.columns(), &into)?;
     let mut progress = Progress::new(&name, Unit::Rows, tree.statistics().rows);
     let mut cursor = tree.cursor(&writes);
     let mut written = 0;

@@ -135,6 +135,8 @@ bool PushedQuery::add_extreme(Item_sum *item, teak_aggregate_item *aggregate, Re
   const Field *field;
   const std::optional<uint32_t> place = columns_.place_of(item->get_arg(0), &field);
   if (!place) return false;
+  // Whether the server's result has the zeros depends on its plan.
+  if ((field->flags & ZEROFILL_FLAG) != 0) return false;
   const bool is_min = item->sum_func() == Item_sum::MIN_FUNC;
   if (has_floats(field))
     aggregate->kind = is_min ? TEAK_AGGREGATE_MIN_FLOAT : TEAK_AGGREGATE_MAX_FLOAT;

@@ -30,6 +30,7 @@
 #include "handler/ha_teak.h"
 #include "monitor/backup.h"
 #include "monitor/information_schema.h"
+#include "monitor/status_variables.h"
 #include "monitor/variables.h"
 #include "pushdown/group_by.h"
 #include "session/session.h"

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* System variables teak_*, status variables, and the options of tables and keys. */
+/* System variables teak_*, and the options of tables and keys. */
 
 #ifndef TEAK_MONITOR_VARIABLES_H
 #define TEAK_MONITOR_VARIABLES_H
@@ -31,7 +31,6 @@ namespace teak {
 extern ha_create_table_option table_options[];
 extern ha_create_table_option index_options[];
 extern struct st_mysql_sys_var *system_variables[];
-extern struct st_mysql_show_var status_variables[];
 
 /* In milliseconds; 0: do not wait. */
 uint session_lock_timeout(THD *thd);

@@ -1116,6 +1116,16 @@ typedef struct teak_latencies {
   uint64_t p999_microseconds;
 } teak_latencies;
 
+// Delays of writers because of one cause.
+typedef struct teak_delays {
+  // The delays, stops included.
+  teak_latencies times;
+  // Delays during which the bound was reached, so that the writer stopped.
+  uint64_t stops;
+  // Writers that are stopped now.
+  uint64_t stopped_now;
+} teak_delays;
+
 // Counts since the engine was opened, and sizes now. Fields are added at the end in later
 // versions.
 typedef struct teak_engine_statistics {
@@ -1309,6 +1319,38 @@ typedef struct teak_engine_statistics {
   uint64_t bulk_load_rows;
   // Bytes read and written by the threads of alterations within teak_alteration_begin_io().
   uint64_t rebuilding_bytes;
+  // Memory of the page cache, in bytes.
+  uint64_t page_cache_bytes;
+  // Limit of that memory, in bytes. It is what the other users of memory leave of the budget.
+  uint64_t page_cache_bytes_limit;
+  // Memory of frozen memtables, which wait to be flushed, in bytes.
+  uint64_t memtable_frozen_bytes;
+  // The memtables' share of the budget, in bytes.
+  uint64_t memtable_bytes_limit;
+  // The nodes' share of the budget, in bytes.
+  uint64_t node_bytes_limit;
+  // Size of the log files, in bytes.
+  uint64_t log_bytes_kept;
+  // Flush and merge jobs that failed.
+  uint64_t flush_failures;
+  // Threads that took parts of large flushes from the thread of the job.
+  uint64_t flush_helpers;
+  // Snapshots in use.
+  uint64_t snapshots;
+  // Tables that exist, temporary ones included.
+  uint64_t tables;
+  // The number of aborted_ranges at which writers stop.
+  uint64_t aborted_ranges_limit;
+  // Delays of writers because of the memory of memtables.
+  teak_delays delays_memory;
+  // Delays of writers because an index has much to merge.
+  teak_delays delays_debt;
+  // Delays of writers because a child of an index has many runs.
+  teak_delays delays_runs;
+  // Delays of writers because of the length of the log.
+  teak_delays delays_log;
+  // Delays of writers because of the number of aborted write ids.
+  teak_delays delays_aborted;
 } teak_engine_statistics;
 
 // Reads the statistics.

@@ -3,7 +3,7 @@
 use crate::boundary::{Extensible, Versioned, boundary, first_version_bytes, write_versioned};
 use crate::handles::teak_engine;
 use crate::status::teak_status;
-use ::teak_engine::{LATENCY_BUCKETS, Latencies};
+use ::teak_engine::{DelayCounts, LATENCY_BUCKETS, Latencies};
 use std::ffi::{c_char, c_void};
 
 /// Length of teak_latencies.buckets.
@@ -39,6 +39,28 @@ impl From<Latencies> for teak_latencies {
             p50_microseconds: times.quantile_microseconds(500),
             p99_microseconds: times.quantile_microseconds(990),
             p999_microseconds: times.quantile_microseconds(999),
+        }
+    }
+}
+
+/// Delays of writers because of one cause.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct teak_delays {
+    /// The delays, stops included.
+    pub times: teak_latencies,
+    /// Delays during which the bound was reached, so that the writer stopped.
+    pub stops: u64,
+    /// Writers that are stopped now.
+    pub stopped_now: u64,
+}
+
+impl From<DelayCounts> for teak_delays {
+    fn from(delays: DelayCounts) -> Self {
+        Self {
+            times: delays.times.into(),
+            stops: delays.stops,
+            stopped_now: delays.stopped_now,
         }
     }
 }
@@ -238,6 +260,38 @@ pub struct teak_engine_statistics {
     pub bulk_load_rows: u64,
     /// Bytes read and written by the threads of alterations within teak_alteration_begin_io().
     pub rebuilding_bytes: u64,
+    /// Memory of the page cache, in bytes.
+    pub page_cache_bytes: u64,
+    /// Limit of that memory, in bytes. It is what the other users of memory leave of the budget.
+    pub page_cache_bytes_limit: u64,
+    /// Memory of frozen memtables, which wait to be flushed, in bytes.
+    pub memtable_frozen_bytes: u64,
+    /// The memtables' share of the budget, in bytes.
+    pub memtable_bytes_limit: u64,
+    /// The nodes' share of the budget, in bytes.
+    pub node_bytes_limit: u64,
+    /// Size of the log files, in bytes.
+    pub log_bytes_kept: u64,
+    /// Flush and merge jobs that failed.
+    pub flush_failures: u64,
+    /// Threads that took parts of large flushes from the thread of the job.
+    pub flush_helpers: u64,
+    /// Snapshots in use.
+    pub snapshots: u64,
+    /// Tables that exist, temporary ones included.
+    pub tables: u64,
+    /// The number of aborted_ranges at which writers stop.
+    pub aborted_ranges_limit: u64,
+    /// Delays of writers because of the memory of memtables.
+    pub delays_memory: teak_delays,
+    /// Delays of writers because an index has much to merge.
+    pub delays_debt: teak_delays,
+    /// Delays of writers because a child of an index has many runs.
+    pub delays_runs: teak_delays,
+    /// Delays of writers because of the length of the log.
+    pub delays_log: teak_delays,
+    /// Delays of writers because of the number of aborted write ids.
+    pub delays_aborted: teak_delays,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -250,11 +304,11 @@ unsafe impl Versioned for teak_engine_statistics {}
 
 /// Copies the named fields, which have the same names in Rust and C.
 macro_rules! translated {
-    ($found:ident: $($field:ident),*; $($times:ident),* $(,)?) => {
+    ($found:ident: $($field:ident),*; $($converted:ident),* $(,)?) => {
         teak_engine_statistics {
             struct_size: size_of::<teak_engine_statistics>(),
             $($field: $found.$field,)*
-            $($times: $found.$times.into(),)*
+            $($converted: $found.$converted.into(),)*
         }
     };
 }
@@ -353,9 +407,18 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             nodes_in_memory, node_reads, node_evictions,
             io_throttled_microseconds,
             settled_bytes,
-            idle_compaction_bytes, rebuilding_bytes;
+            idle_compaction_bytes, rebuilding_bytes,
+            page_cache_bytes, page_cache_bytes_limit,
+            memtable_frozen_bytes, memtable_bytes_limit,
+            node_bytes_limit,
+            log_bytes_kept,
+            flush_failures, flush_helpers,
+            snapshots,
+            tables,
+            aborted_ranges_limit;
             commit_times,
             statement_times,
+            delays_memory, delays_debt, delays_runs, delays_log, delays_aborted,
         );
         // SAFETY: the contract of `boundary`.
         unsafe { write_versioned(statistics, &translated, "statistics") }

@@ -117,7 +117,7 @@ fn dump(engine: &Engine, names: &[String], arguments: &Arguments) -> io::Result<
     let into = arguments.into.clone().unwrap_or_else(|| table_of(wanted));
     let mut output = open(arguments.output.as_ref())?;
     let mut writer = RowWriter::new(&mut *output, arguments.format, columns, &into)?;
-    let mut progress = Progress::new(&shown(without_partition(wanted)), Unit::Rows, total);
+    let mut progress = Progress::new(shown(without_partition(wanted)), Unit::Rows, total);
     let mut written = 0;
     for (table, reader) in tables.iter().zip(&readers) {
         scan(engine, &table.name, &mut |key, value| {

@@ -27,7 +27,7 @@ for sanitizer; do
     RUNTIME=$(find "$(rustc $NIGHTLY --print sysroot)/lib/rustlib/$TARGET/lib" -name "librustc-*_rt.${sanitizer:0:1}san.a")
     # Only Rust code is instrumented, not the C code of the codecs. shellcheck disable=SC2086
     if RUSTFLAGS="-Zsanitizer=$sanitizer" RUSTDOCFLAGS="-Zsanitizer=$sanitizer" ASAN_OPTIONS=detect_leaks=0 \
-        TEAK_C_LINK="-Wl,--whole-archive $RUNTIME -Wl,--no-whole-archive -lrt" \
+        TEAK_C_LINK="-Wl,--whole-archive $RUNTIME -Wl,--no-whole-archive -lrt -lm" \
         CARGO_TARGET_DIR=$BUILD/target-$sanitizer cargo $NIGHTLY test --quiet ${BUILD_STANDARD[@]+"${BUILD_STANDARD[@]}"} \
         --target "$TARGET" ${CRATES:---workspace} --lib --tests --no-fail-fast; then
         PASSED=$((PASSED + 1))

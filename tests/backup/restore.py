@@ -120,7 +120,7 @@ class Test(BackupTest):
 
     def command(self, data, *options, backup=None, to=None, logs=None):
         target = [f"--to={to}", f"--binlog-dir={logs or self.logs}"] if to else []
-        return [self.tool, "restore", backup or self.backup, f"--datadir={data}", f"--mariadb-backup={mariadb_backup()}",
+        return [tool(), "restore", backup or self.backup, f"--datadir={data}", f"--mariadb-backup={mariadb_backup()}",
                 f"--plugin-dir={self.plugins}", *target, *options]
 
     # ---- the backup and the binary log ----
@@ -139,7 +139,7 @@ class Test(BackupTest):
             connection.run("INSERT INTO loaded SELECT seq, MD5(seq) FROM seq_1_to_20000")
         self.writers.start()
         time.sleep(1)
-        done = self.run([self.tool, "backup", f"--target-dir={self.new_directory('target')}", f"--mariadb-backup={mariadb_backup()}", "--",
+        done = self.run([tool(), "backup", f"--target-dir={self.new_directory('target')}", f"--mariadb-backup={mariadb_backup()}", "--",
                          "--no-defaults", f"--socket={self.server.socket}", "--user=root"])
         self.check(done.returncode == 0, f"teak backup: {done.stdout[-2000:]}")
         time.sleep(1)
@@ -263,7 +263,7 @@ class Test(BackupTest):
     def teak_only(self):
         """A backup of Teak's tables alone gets new system tables."""
         backup = self.new_directory("target2")
-        done = self.run([self.tool, "backup", f"--target-dir={backup}", "--teak-only", "--", "--no-defaults",
+        done = self.run([tool(), "backup", f"--target-dir={backup}", "--teak-only", "--", "--no-defaults",
                          f"--socket={self.server.socket}", "--user=root"])
         self.check(done.returncode == 0, f"teak backup --teak-only: {done.stdout[-2000:]}")
         self.refuse("has not recorded", backup=backup, to="0-1-1")

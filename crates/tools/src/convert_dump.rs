@@ -11,9 +11,11 @@ mod tokens;
 use self::report::{Options, Report};
 use self::statements::{Statement, Statements};
 use self::table::Edits;
+use crate::output::open;
+use crate::paths::named;
 use clap::Args;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -71,23 +73,14 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
         drop_foreign_keys: arguments.drop_foreign_keys,
         drop_fulltext_and_spatial_keys: arguments.drop_fulltext_and_spatial_keys,
     };
-    let named = |path: &PathBuf, error: io::Error| {
-        io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-    };
     let mut input: Box<dyn BufRead> = match &arguments.dump {
         Some(path) => Box::new(BufReader::with_capacity(
             1 << 20,
-            File::open(path).map_err(|error| named(path, error))?,
+            File::open(path).map_err(|error| named(path, &error))?,
         )),
         None => Box::new(io::stdin().lock()),
     };
-    let mut output: Box<dyn Write> = match &arguments.output {
-        Some(path) => Box::new(BufWriter::with_capacity(
-            1 << 20,
-            File::create(path).map_err(|error| named(path, error))?,
-        )),
-        None => Box::new(BufWriter::with_capacity(1 << 20, io::stdout().lock())),
-    };
+    let mut output = open(arguments.output.as_ref())?;
     let report = convert(&mut input, &mut output, &options)?;
     output.flush()?;
     report.print();

@@ -9,6 +9,7 @@ mod index_files;
 mod inspect;
 mod names;
 mod output;
+mod paths;
 mod progress;
 mod recover;
 mod restore;

@@ -1,10 +1,11 @@
 //! Where rows are written, and in which form.
 
 use crate::cell::{Cell, Column, hex};
+use crate::paths::named;
 use clap::ValueEnum;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The form of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -24,12 +25,9 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 /// Opens a file for the output; standard output without a path.
 pub(crate) fn open(path: Option<&PathBuf>) -> io::Result<Box<dyn Write>> {
-    let named = |path: &Path, error: io::Error| {
-        io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-    };
     Ok(match path {
         Some(path) => {
-            let file = File::create(path).map_err(|error| named(path, error))?;
+            let file = File::create(path).map_err(|error| named(path, &error))?;
             Box::new(BufWriter::with_capacity(BUFFER_BYTES, file))
         }
         None => Box::new(BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock())),

@@ -1,9 +1,10 @@
 //! The directory of a backup.
 
 use super::client::State;
-use std::fs::{self, DirBuilder, File, Permissions};
+use crate::paths::{named, private_directories};
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, lchown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
 use std::path::{Path, PathBuf};
 
 /// Where the server copies its files to, in the target.
@@ -22,31 +23,23 @@ pub(super) struct Target {
     pub staging: PathBuf,
 }
 
-fn named(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-}
-
-/// Creates directories that only their owner can read.
-fn private() -> DirBuilder {
-    let mut builder = DirBuilder::new();
-    builder.mode(0o700);
-    builder
-}
-
 impl Target {
     /// Creates the directory, and in it one that the server can write. `data` is the server's data directory, whose
     /// owner is the server's user.
     pub(super) fn create(directory: &Path, data: &Path) -> io::Result<Self> {
         let at =
             |path: &Path, outcome: io::Result<()>| outcome.map_err(|error| named(path, &error));
-        at(directory, private().recursive(true).create(directory))?;
+        at(
+            directory,
+            private_directories().recursive(true).create(directory),
+        )?;
         let directory = directory.canonicalize()?;
         if fs::read_dir(&directory)?.next().is_some() {
             let text = format!("{} is not empty", directory.display());
             return Err(io::Error::other(text));
         }
         let staging = directory.join(STAGING);
-        at(&staging, private().create(&staging))?;
+        at(&staging, private_directories().create(&staging))?;
         let server = fs::metadata(data).map_err(|error| named(data, &error))?;
         let own = fs::metadata(&staging)?;
         if server.uid() != own.uid() {
@@ -100,7 +93,7 @@ impl Target {
     fn move_one(&self, relative: &Path) -> io::Result<()> {
         let (from, to) = (self.staging.join(relative), self.directory.join(relative));
         if let Some(parent) = to.parent() {
-            private().recursive(true).create(parent)?;
+            private_directories().recursive(true).create(parent)?;
         }
         let own = fs::metadata(&self.directory)?;
         // The server's user can write the directory, so links in it are not followed.

@@ -1,5 +1,6 @@
 //! Copies a directory, at a limited rate. Blocks of zeros are not written, because the files of backups have holes.
 
+use crate::paths::named;
 use crate::progress::{Progress, Unit};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -32,10 +33,6 @@ pub(super) struct Copy {
     pace: Pace,
     progress: Progress,
     bytes: u64,
-}
-
-fn named(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 impl Copy {

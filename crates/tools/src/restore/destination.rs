@@ -4,9 +4,10 @@
 //! data directory has no system tables, and a server does not start on it. At the end the files are moved up, the
 //! directory `mysql` with the system tables last.
 
-use std::fs::{self, DirBuilder, File};
+use crate::paths::{named, private_directories};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, lchown};
+use std::os::unix::fs::{MetadataExt, lchown};
 use std::path::{Path, PathBuf};
 
 /// The directory in which an incomplete restore is.
@@ -34,10 +35,6 @@ pub(super) struct Destination {
     /// User and group of the files, and of the process.
     pub owner: (u32, u32),
     pub own: u32,
-}
-
-fn named(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// Refuses a directory that is not empty. It need not exist.
@@ -72,7 +69,7 @@ impl Destination {
     /// Creates the directory if there is none, and in it the one for an incomplete restore.
     pub(super) fn create(directory: &Path) -> io::Result<Self> {
         check_empty(directory)?;
-        let at = |path: &Path| DirBuilder::new().mode(0o700).recursive(true).create(path);
+        let at = |path: &Path| private_directories().recursive(true).create(path);
         at(directory).map_err(|error| named(directory, &error))?;
         let directory = directory.canonicalize()?;
         let incomplete = directory.join(INCOMPLETE);

@@ -4,6 +4,7 @@
 //! if the first event says so.
 
 use super::target::{Gtid, LogName};
+use crate::paths::named;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -197,10 +198,6 @@ impl Events {
         }
         Ok(())
     }
-}
-
-fn named(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// The time, type, server and length.

@@ -7,9 +7,10 @@
 
 use super::destination::Destination;
 use super::programs::tail;
-use std::fs::{self, DirBuilder, File};
+use crate::paths::private_directories;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, chown};
+use std::os::unix::fs::{OpenOptionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -82,7 +83,7 @@ fn private_directory(place: &Destination) -> io::Result<Private> {
         base = PathBuf::from("/tmp");
     }
     let path = base.join(name);
-    DirBuilder::new().mode(0o700).create(&path)?;
+    private_directories().create(&path)?;
     let private = Private(path);
     give(place, &private.0)?;
     Ok(private)

@@ -27,7 +27,8 @@ import threading
 import time
 from pathlib import Path
 
-from tests.backup.run import RETRIED, BackupTest, mariadb_backup, tool
+from tests.backup.programs import mariadb_backup, tool
+from tests.backup.run import RETRIED, BackupTest
 from tests.harness import BUILD, Server, SqlError, finish, free_port
 from tests.harness.bank import DATABASE, Bank
 from tests.harness.server import alive, link_plugins, plugin_directory, teak_plugin, user_option

@@ -27,24 +27,13 @@ import time
 from pathlib import Path
 
 from tests.backup import names
-from tests.harness import BUILD, ROOT, Server, SqlError, finish
+from tests.backup.programs import mariadb_backup, tool
+from tests.harness import BUILD, Server, SqlError, finish
 from tests.harness.bank import DATABASE, Bank
 
 WRITERS = 3
 BLOCKS = 100
 RETRIED = (1020, 1205, 1213)  # a row has changed, lock wait timeout, deadlock
-
-
-def tool():
-    target = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
-    path = target / "release" / "teak"
-    if not path.exists():
-        raise RuntimeError(f"There is no {path}: run make tools.")
-    return path
-
-
-def mariadb_backup():
-    return os.environ.get("MARIADB_BACKUP") or shutil.which("mariadb-backup")
 
 
 def create_large(connection):
@@ -129,7 +118,6 @@ class BackupTest:
     def __init__(self, options):
         self.options = options
         self.directory = Path(options.directory).absolute()
-        self.tool = tool()
         self.checks = self.failed = 0
 
     def check(self, holds, what):
@@ -162,7 +150,7 @@ class Test(BackupTest):
 
     def backup(self, target, *options, given=(), program=None):
         """Runs `teak backup`."""
-        command = [self.tool, "backup", f"--target-dir={target}", *options]
+        command = [tool(), "backup", f"--target-dir={target}", *options]
         if program or mariadb_backup():
             command.append(f"--mariadb-backup={program or mariadb_backup()}")
         return self.run([*command, "--", *self.connection_options(), *given])
@@ -215,7 +203,7 @@ class Test(BackupTest):
         self.transfers += sum(writers.done)
         self.blocks_written += writers.blocks_written
         print(f"{side}: {done.stdout.splitlines()[-1]}", flush=True)
-        verified = self.run([self.tool, "verify", "--quiet", target])
+        verified = self.run([tool(), "verify", "--quiet", target])
         self.check(verified.returncode == 0, f"{side}: teak verify: {verified.stdout}")
         position = self.recorded_position(target)
         restored = self.restore(target, is_whole)

@@ -6,6 +6,7 @@ import traceback
 from pathlib import Path
 
 from tests.harness import Connection
+from tests.harness import quoted_name as quoted
 
 HERE = Path(__file__).resolve().parent
 SOCKET = os.environ["CLIENTS_SOCKET"]
@@ -14,10 +15,6 @@ WORK = Path(os.environ["CLIENTS_WORK"])
 DATABASES = {"TEAK": "clients_teak", "InnoDB": "clients_innodb"}
 TABLES = ["numbers", "moments", "texts", "addresses", "odd name`s", "many", "account"]
 TYPE_TABLES = TABLES[:5]
-
-
-def quoted(name):
-    return "`" + name.replace("`", "``") + "`"
 
 
 class Checks:

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.harness import ROOT
+from tests.harness import ROOT, quoted_name
 
 from . import writer
 from .common import DATABASES, HERE, SOCKET, WORK, Checks, Connection, checksums, tables_of
@@ -123,7 +123,7 @@ def logical_dump(checks, connection):
         [(b"100225", b"3")],
     )
     for table in tables_of(connection, "clients_loaded"):
-        name = "`" + table.replace("`", "``") + "`"
+        name = quoted_name(table)
         checks.same(
             f"mariadb-dump: CHECK TABLE {table}",
             connection.run(f"CHECK TABLE clients_loaded.{name}")[-1][2:],

@@ -9,17 +9,13 @@ import json
 import random
 import re
 
-from tests.harness import Connection, SqlError
+from tests.harness import Connection, SqlError, quoted_name
 
 from .journal import Journal
 
 DATABASE = "kill_test_tables"
 # Names with characters that are encoded in file names in different ways.
 NAMES = ["plain", "MixedCase", "with space", "dot.ted", "ümlaut", "100%", "a-b"]
-
-
-def quoted(name):
-    return "`" + name + "`"
 
 
 def change(tables, operation):
@@ -41,7 +37,7 @@ def change(tables, operation):
 
 def statement(operation, engine):
     kind, name, *rest = operation
-    table = quoted(name)
+    table = quoted_name(name)
     if kind == "create":
         return f"CREATE TABLE {table} (id INT PRIMARY KEY, text VARCHAR(50), KEY (text), UNIQUE KEY (text, id)) ENGINE={engine}"
     if kind == "insert":
@@ -49,7 +45,7 @@ def statement(operation, engine):
     if kind == "truncate":
         return f"TRUNCATE TABLE {table}"
     if kind == "rename":
-        return f"RENAME TABLE {table} TO {quoted(rest[0])}"
+        return f"RENAME TABLE {table} TO {quoted_name(rest[0])}"
     if kind == "alter":
         return f"ALTER TABLE {table} FORCE, ALGORITHM=COPY"
     if kind == "add_key":
@@ -121,7 +117,7 @@ def actual(connection):
         f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{DATABASE}'")]
     found = {}
     for name in names:
-        table = f"{DATABASE}.{quoted(name)}"
+        table = f"{DATABASE}.{quoted_name(name)}"
         by_key = sorted([int(key), text.decode()] for key, text in connection.run(f"SELECT id, text FROM {table} FORCE INDEX (PRIMARY)"))
         by_text = sorted([int(key), text.decode()] for key, text in connection.run(f"SELECT id, text FROM {table} FORCE INDEX (text)"))
         if by_key != by_text:

@@ -7,11 +7,11 @@
 - `finish` prints a summary of a test program (`report.py`).
 """
 
-from .connection import Connection, SqlError, create_tables
+from .connection import Connection, SqlError, create_tables, quoted_name
 from .places import BUILD, ROOT
 from .report import finish
 from .server import Server, free_port, wait_for_background_writes
 from .time_limit import TimeLimit
 
 __all__ = ["BUILD", "ROOT", "Connection", "Server", "SqlError", "TimeLimit", "create_tables", "finish", "free_port",
-           "wait_for_background_writes"]
+           "quoted_name", "wait_for_background_writes"]

@@ -8,6 +8,11 @@ CONFLICTS = (1205, 1213, 1020)
 LOST = (wire.CONNECTION_LOST, 2002, 2003, 2006, 2027, 2055, 1053, 1927)
 
 
+def quoted_name(name):
+    """A name of a database, table or column in a statement."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 class SqlError(Exception):
     """An error of the server for a statement, or the loss of the connection (`lost`)."""
 

@@ -116,10 +116,8 @@ impl Gates {
             }
             if self.changed.wait_until(&mut closed, deadline).timed_out() {
                 // No panic: threads of the engine survive panics, and would arrive again.
-                eprintln!(
-                    "a {operation:?} waited too long at the gate of {}",
-                    path.display()
-                );
+                let (operation, path) = (name(operation), path.display());
+                eprintln!("{path}: a {operation} waited too long at a gate");
                 std::process::abort();
             }
         }
@@ -257,9 +255,8 @@ impl GateDisk {
                 closed.clear();
                 self.gates.changed.notify_all();
             }
-            let is_in_time = !waited.timed_out();
             assert!(
-                is_in_time,
+                !waited.timed_out(),
                 "{arrived:?} operations have arrived at the gate {part}, not {count}"
             );
         }

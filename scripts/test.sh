@@ -101,6 +101,8 @@ for name; do
             stage kill python3 -m tests.crash.run --kills="${KILLS:-20}"
             stage kill-binlog python3 -m tests.crash.run --kills=8 --seed=2 --cache=8M --server-option=--log-bin=kill \
                 --server-option=--binlog-format=row --server-option=--sync-binlog=1
+            # Segments of the log are recycled often.
+            stage kill-log python3 -m tests.crash.run --kills=6 --seed=3 --cache=8M --server-option=--teak-log-size-max=32M
             stage kill-loads python3 -m tests.crash.loads --kills="${LOAD_KILLS:-10}"
             ;;
         compare) stage compare python3 -m tests.sql.run --statements="${STATEMENTS:-250000}" --seed=1 ;;
@@ -109,7 +111,7 @@ for name; do
             stage online-ddl python3 -m tests.online_ddl.run --rounds="${ONLINE_ROUNDS:-4}"
             ;;
         isolation)
-            stage python-tests python3 -m unittest tests.harness.test_wire tests.harness.test_server tests.harness.test_time_limit tests.isolation.test_checker tests.soak.test_bounds tests.soak.test_sessions tests.monitoring.test_monitoring bench.load.test_load bench.memory.test_memory bench.rivals.test_rivals
+            stage python-tests python3 -m unittest tests.harness.test_wire tests.harness.test_server tests.harness.test_time_limit tests.isolation.test_checker tests.soak.test_bounds tests.soak.test_disk tests.soak.test_sessions tests.monitoring.test_monitoring bench.load.test_load bench.memory.test_memory bench.rivals.test_rivals
             stage isolation python3 -m tests.isolation.run --transactions="${TRANSACTIONS:-3000}"
             ;;
         full-disk) stage full-disk python3 -m tests.full_disk.run ;;

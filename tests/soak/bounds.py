@@ -14,6 +14,14 @@ FILE_RATIO, FILE_SLACK_BYTES = 1.25, 12 * MIB  # of each index file that is writ
 OWN_SLACK_BYTES = 64 * MIB
 # Half is for 1,048,576 ranges of aborted ids, 8 bytes each. The chunks and the pieces of a few snapshots need less than the other half.
 WRITE_ID_BYTES_MAX = 16 * MIB
+ABORTED_RANGES_MAX = 1 << 20
+# Writers are admitted by parts of 128 KiB, and memtables take chunks of up to 2 MiB.
+MEMTABLE_SLACK_BYTES = 8 * MIB
+# Memtables that are flushed, and that readers still use, may take half of the page cache, in addition to the memtables' share of 2/5.
+MEMTABLES_AND_RETIRED_SHARE = 0.7
+# Jobs and sorts that have begun are not stopped when other memory grows.
+ENGINE_MEMORY_SHARE = 1.125
+PENDING_BYTES_MIN = 512 * MIB  # of an index: twice the slowdown
 
 UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 SIZE = r"([\d.]+ \w+)"
@@ -58,6 +66,12 @@ def file_values(sample):
     return {name: (length / MIB, (FILE_RATIO * needed + FILE_SLACK_BYTES) / MIB) for name, (length, needed) in sample["index_files"].items()}
 
 
+def pending_limit(sample):
+    """The bound of one index: twice the maximum of 256 MiB, four times the memtables' share and an eighth of the index. The quantity is that
+    of all indexes, so the check is stricter."""
+    return max(PENDING_BYTES_MIN, 8 * status(sample, "Teak_memtable_bytes_limit"), status(sample, "Teak_file_live_bytes") / 4)
+
+
 def bounds(options, own_memory):
     """All bounds of a run. `own_memory` is the resident size of the server under a similar load on BLACKHOLE tables."""
     found = [
@@ -66,6 +80,15 @@ def bounds(options, own_memory):
                                             lambda s: (own_memory + status(s, "Teak_cache_bytes_limit") + OWN_SLACK_BYTES) / MIB)),
         Bound("write ids", "KiB", one(lambda s: status(s, "Teak_write_id_memory_bytes") / 1024, lambda s: WRITE_ID_BYTES_MAX / 1024)),
         Bound("runs above one child", "runs", one(lambda s: status(s, "Teak_child_runs_max"), lambda s: CHILD_RUNS_MAX)),
+        Bound("memtables", "MiB", one(lambda s: (status(s, "Teak_memtable_bytes") - status(s, "Teak_memtable_retired_bytes")) / MIB,
+                                      lambda s: (status(s, "Teak_memtable_bytes_limit") + MEMTABLE_SLACK_BYTES) / MIB)),
+        Bound("memtables and retired", "MiB", one(
+            lambda s: status(s, "Teak_memtable_bytes") / MIB,
+            lambda s: (MEMTABLES_AND_RETIRED_SHARE * status(s, "Teak_cache_bytes_limit") + MEMTABLE_SLACK_BYTES) / MIB)),
+        Bound("memory of the engine", "MiB", one(lambda s: status(s, "Teak_memory_bytes") / MIB,
+                                                 lambda s: ENGINE_MEMORY_SHARE * status(s, "Teak_cache_bytes_limit") / MIB), lasting=5),
+        Bound("pending bytes", "MiB", one(lambda s: status(s, "Teak_pending_flush_bytes") / MIB, lambda s: pending_limit(s) / MIB)),
+        Bound("ranges of aborted ids", "", one(lambda s: status(s, "Teak_aborted_ranges"), lambda s: ABORTED_RANGES_MAX)),
         # Moving blocks begins above the bound, and takes some seconds.
         Bound("index file", "MiB", file_values, lasting=30),
     ]

@@ -15,6 +15,8 @@ PANELS = [
     ("index files", "MiB", MIB, {"Teak_file_bytes": "files", "Teak_file_live_bytes": "live", "Teak_pending_flush_bytes": "to merge"}),
     ("memory", "MiB", MIB, {"resident_bytes": "resident", "Teak_cache_bytes_used": "used of the budget"}),
     ("write ids", "KiB", 1024, {"Teak_write_id_memory_bytes": "table of write ids"}),
+    ("runs of one child", "", 1, {"Teak_child_runs_max": "maximum of all children"}),
+    ("aborted write ids", "", 1, {"Teak_aborted_ranges": "ranges"}),
 ]
 
 
@@ -35,7 +37,7 @@ def plot(samples, path):
     matplotlib.use("svg")
     matplotlib.rcParams.update({"svg.hashsalt": "teak", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 8})
     from matplotlib import pyplot
-    figure, axes = pyplot.subplots(3, 2, figsize=(9.6, 7.2), sharex=True)
+    figure, axes = pyplot.subplots(4, 2, figsize=(9.6, 9.6), sharex=True)
     minutes = [second / 60 for second in samples["second"]]
     kills = [minutes[place] for place in range(1, len(minutes)) if samples["kills"][place] != samples["kills"][place - 1]]
     for axis, (title, unit, scale, columns) in zip(axes.flat, PANELS):

@@ -28,8 +28,9 @@ from .latency import REPORT_SECONDS, Histogram
 
 # Columns of samples.csv from the server's status variables.
 VARIABLES = ["Teak_log_bytes_used", "Teak_log_bytes_limit", "Teak_log_stops", "Teak_cache_bytes_limit", "Teak_cache_bytes_used",
-             "Teak_memory_bytes", "Teak_memory_node_bytes", "Teak_memtable_bytes", "Teak_memtable_retired_bytes", "Teak_pending_flush_bytes", "Teak_child_runs_max",
-             "Teak_write_id_memory_bytes", "Teak_aborted_ids", "Teak_file_bytes", "Teak_file_live_bytes", "Teak_file_pinned_bytes",
+             "Teak_memory_bytes", "Teak_memory_node_bytes", "Teak_memtable_bytes", "Teak_memtable_bytes_limit", "Teak_memtable_retired_bytes",
+             "Teak_pending_flush_bytes", "Teak_child_runs_max",
+             "Teak_write_id_memory_bytes", "Teak_aborted_ids", "Teak_aborted_ranges", "Teak_file_bytes", "Teak_file_live_bytes", "Teak_file_pinned_bytes",
              "Teak_moved_bytes", "Teak_writer_stalls", "Teak_writer_stall_microseconds", "Teak_writer_stops", "Teak_checkpoints",
              "Teak_bytes_written", "Teak_log_bytes_written"]
 MEASURES = ["second", "statements", "p50_ms", "p99_ms", "p999_ms", "longest_ms", "disk_stalled_ms", "log_bytes", "resident_bytes"]

@@ -158,6 +158,10 @@ class Trickler(Session):
         time.sleep(0.005)
 
 
+# In the statements of the dump.
+DUMP = "teak-dump"
+
+
 class Dump(Session):
     """Reads three tables repeatedly in one snapshot that it never ends: each time it must find the same rows."""
 
@@ -169,8 +173,8 @@ class Dump(Session):
         self.expected = None
 
     def step(self):
-        found = [self.connection.run("SELECT COUNT(*), SUM(at), SUM(owner) FROM event FORCE INDEX (PRIMARY)"),
-                 self.connection.run("SELECT COUNT(*), SUM(n) FROM total"), self.connection.run("SELECT SUM(balance) FROM bank.account")]
+        found = [self.connection.run(f"SELECT /* {DUMP} */ {query}") for query in (
+            "COUNT(*), SUM(at), SUM(owner) FROM event FORCE INDEX (PRIMARY)", "COUNT(*), SUM(n) FROM total", "SUM(balance) FROM bank.account")]
         if self.expected is not None and found != self.expected:
             self.queue.put((self.name, None, f"the snapshot of the dump changed from {self.expected} to {found}"))
         self.expected = found
@@ -220,12 +224,14 @@ class KeyBuilder(Session):
 
 
 class Killer(Session):
-    """Kills a statement of another session, or sometimes the session's connection, but no probe and no ALTER TABLE."""
+    """Kills a statement of another session, or sometimes the session's connection, but no probe, no ALTER TABLE, and not the dump, whose
+    snapshot would end."""
 
     def step(self):
         time.sleep(1)
         others = [row for row in self.connection.run("SELECT id, info FROM information_schema.processlist WHERE db = 'soak' "
-                                                     "AND command = 'Query' AND id <> CONNECTION_ID() AND info NOT LIKE 'ALTER%' AND info NOT LIKE '%probe%'")]
+                                                     "AND command = 'Query' AND id <> CONNECTION_ID() AND info NOT LIKE 'ALTER%' AND info NOT LIKE '%probe%' "
+                                                     f"AND info NOT LIKE '%{DUMP}%'")]
         if others:
             number = int(self.random.choice(others)[0])
             kind = "CONNECTION" if self.random.random() < 0.2 else "QUERY"

@@ -31,4 +31,19 @@ impl FileSet {
         self.has_files.store(false, Ordering::Release);
         std::mem::take(&mut *files)
     }
+
+    /// The files. Without a lock while there are none.
+    pub(crate) fn files(&self) -> Vec<FileId> {
+        if !self.has_files.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        self.files.lock().iter().copied().collect()
+    }
+
+    /// Removes a file.
+    pub(crate) fn remove(&self, file: FileId) {
+        let mut files = self.files.lock();
+        files.remove(&file);
+        self.has_files.store(!files.is_empty(), Ordering::Release);
+    }
 }

@@ -66,7 +66,9 @@ impl FailedTables<'_> {
             table.is_some_and(|table| !self.accept_again(&table))
         });
         let end = self.flush.log.end();
-        for file in self.flush.failing.take() {
+        for file in self.flush.failing.files() {
+            // Before the failure is read: a later one adds the file again.
+            self.flush.failing.remove(file);
             let Some(index) = self.flush.written.by_file(file) else {
                 continue;
             };

@@ -239,8 +239,11 @@ impl FlushContext<'_> {
 
     /// Computes how much of the memtables cannot be flushed now.
     pub(super) fn note_unflushable(&self) {
-        let indexes = self.written.live();
-        let failing = indexes.filter(|index| index.attempts(WorkKind::Memtables).is_failing());
+        let files = self.failing.files().into_iter();
+        let indexes = files.filter_map(|file| self.written.by_file(file));
+        let failing = indexes.filter(|index| {
+            !index.is_dropped() && index.attempts(WorkKind::Memtables).is_failing()
+        });
         let bytes = failing.map(|index| index.tree.frozen_charged_bytes()).sum();
         self.budget.set_unflushable(bytes);
     }

@@ -374,8 +374,9 @@ impl SpaceThread {
             if index.is_dropped() {
                 continue;
             }
-            // Merges free most of the space, so an index is skipped until it is fully merged.
-            let is_merged = index.tree.is_fully_merged();
+            // Merges free most of the space, so an index is skipped until idle compaction has merged it
+            // fully, or gives up.
+            let is_merged = index.tree.is_fully_merged() || !index.tree.affords_optional_jobs();
             let may_continue = || !context.signals.is_stopping() && context.log.end() == end;
             let is_done =
                 is_merged && self.reclaim(context, &index, SpaceGoal::Idle, &may_continue);
@@ -428,6 +429,8 @@ mod tests {
     use crate::definition::{IndexDefinition, TableDefinition};
     use crate::engine::Engine;
     use crate::options::EngineOptions;
+    use crate::{IndexNumber, Isolation, RowEntry, TableHandle};
+    use teak_base::checksum::hash_key;
     use teak_disk::MemoryDisk;
 
     /// An engine with written tables.
@@ -467,6 +470,72 @@ mod tests {
         thread.run_idle(&context);
         assert!(thread.finished.is_some());
         assert_eq!(thread.sweep.last, None);
+    }
+
+    /// Writes a row of each of these numbers, and flushes them.
+    fn write(engine: &Engine, table: &TableHandle, numbers: impl Iterator<Item = u64>) {
+        let mut transaction = engine.begin(Isolation::RepeatableRead);
+        for number in numbers {
+            // A value that does not compress.
+            let words = (0..12).map(|word| hash_key(&(number * 12 + word).to_be_bytes()));
+            let value: Vec<u8> = words.flat_map(u64::to_be_bytes).collect();
+            let entry = RowEntry {
+                index: IndexNumber(0),
+                unique: false,
+                key: &number.to_be_bytes(),
+                value: &value,
+            };
+            transaction.insert(table, &[entry]).unwrap();
+        }
+        transaction.commit().unwrap();
+        let context = FlushContext::from(&*engine.core);
+        context.freeze(&table.indexes().unwrap()[0]);
+        engine.run_background_until_idle().unwrap();
+    }
+
+    /// Idle compaction ends when it has written too much. The file must become small anyway.
+    #[test]
+    fn a_tree_that_is_not_compacted_further_gets_a_small_file() {
+        const ROWS: u64 = 8000;
+        let engine = with_tables(1);
+        let table = engine.open_table("./db/t0").unwrap();
+        let index = Arc::clone(&table.indexes().unwrap()[0]);
+        let exhaust = || {
+            let has_given_up = || {
+                write(&engine, &table, (0..ROWS).step_by(97));
+                let horizon = FlushContext::from(&*engine.core).transactions.horizon();
+                while index.tree.affords_optional_jobs()
+                    && let Some(job) = index.tree.next_idle_job(&horizon).unwrap()
+                {
+                    job.run(&horizon).unwrap();
+                }
+                !index.tree.affords_optional_jobs() && !index.tree.is_fully_merged()
+            };
+            assert!((0..1000).any(|_| has_given_up()));
+        };
+        write(&engine, &table, 0..ROWS);
+        exhaust();
+        let mut transaction = engine.begin(Isolation::RepeatableRead);
+        for number in (0..ROWS / 2).filter(|number| number % 97 > 0) {
+            let entry = RowEntry {
+                index: IndexNumber(0),
+                unique: false,
+                key: &number.to_be_bytes(),
+                value: &[],
+            };
+            transaction.delete(&table, &[entry]).unwrap();
+        }
+        transaction.commit().unwrap();
+        exhaust();
+        let action = || index.tree.space_action(SpaceGoal::Idle);
+        assert_ne!(action(), SpaceAction::Nothing);
+        let context = FlushContext::from(&*engine.core);
+        let mut thread = SpaceThread::new();
+        thread.log_end = context.log.end();
+        thread.since = Instant::now().checked_sub(IDLE_AFTER).unwrap();
+        thread.run(&context);
+        assert_eq!(action(), SpaceAction::Nothing);
+        assert!(!index.tree.is_fully_merged());
     }
 
     #[test]

@@ -1,17 +1,37 @@
 //! Alters tables in place: adds, drops and reorders indexes, or rebuilds all of them. Other steps
 //! run between the start and the commit of an alteration; their writes also maintain the indexes
-//! that are being built.
+//! that are being built. Some alterations are repairs, as of a damaged table: all indexes are built again from what
+//! is salvaged, which must be all committed rows.
 
 use crate::outcome::{Bug, Checked, Flow};
 use crate::rows::{OwnedEntry, Row, Shape};
 use crate::sessions::Altering;
 use crate::simulation::Simulation;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use teak_engine::{
     AddedIndex, Alteration, AlterationPlan, EngineError, EngineResult, EntryOrder, IndexNumber,
-    Isolation, PlannedIndex, ReadMode,
+    Isolation, PlannedIndex, ReadMode, TableHandle,
 };
 use teak_model::{IndexSource, Key, TableId, Value};
+
+/// The values of the rows of an intact table, as a repair finds them.
+fn salvage(handle: &TableHandle) -> EngineResult<Vec<Value>> {
+    let mut values = Vec::new();
+    let mut findings = Vec::new();
+    handle.salvage(
+        Box::new(|| false),
+        &mut |row| {
+            values.push(row.value.to_vec());
+            Ok(())
+        },
+        &mut |text| findings.push(text.to_owned()),
+    )?;
+    match findings.pop() {
+        None => Ok(values),
+        Some(text) => Err(EngineError::Internal(text)),
+    }
+}
 
 impl Simulation {
     /// Begins to alter a table, or continues an alteration.
@@ -36,6 +56,11 @@ impl Simulation {
         }
         // Sometimes rebuilds all indexes, including index 0, which contains the rows.
         let rebuild = self.random.one_in(3);
+        let repairs = rebuild && self.random.one_in(3);
+        if repairs {
+            kinds.clone_from(&shape.kinds);
+            self.note_replaced(table)?;
+        }
         let added: Vec<u8> = kinds
             .iter()
             .copied()
@@ -64,12 +89,15 @@ impl Simulation {
         let begun = self
             .engine()?
             .begin_alteration(handle, &definitions, Box::new(|| false));
-        let alteration = match begun {
+        let mut alteration = match begun {
             Ok(alteration) => alteration,
             // After a crash the model does not know the tables of a prepared transaction.
             Err(EngineError::Wait(_)) if self.has_unowned_prepared() => return Ok(Flow::On),
             Err(error) => return self.fault("beginning to alter", &error),
         };
+        if repairs {
+            alteration.repair(0);
+        }
         // The tests of the engine build unique indexes concurrently with writes.
         let in_one_step = added.iter().any(|kind| *kind < 2) || self.random.one_in(2);
         self.altering = Some(Altering {
@@ -77,6 +105,7 @@ impl Simulation {
             alteration,
             kinds,
             added,
+            repairs,
             built: None,
         });
         while in_one_step && self.altering.is_some() {
@@ -133,7 +162,7 @@ impl Simulation {
         &self,
         altering: &mut Altering,
         shape: &Shape,
-        handle: &teak_engine::TableHandle,
+        handle: &TableHandle,
     ) -> Checked<EngineResult<()>> {
         let mut transaction = self.engine()?.begin(Isolation::RepeatableRead);
         let mut read = || -> EngineResult<Vec<Value>> {
@@ -146,7 +175,11 @@ impl Simulation {
             }
             Ok(values)
         };
-        let values = match read() {
+        let values = match altering.repairs {
+            true => salvage(handle),
+            false => read(),
+        };
+        let values = match values {
             Ok(values) => values,
             Err(error) => return Ok(Err(error)),
         };
@@ -209,6 +242,7 @@ impl Simulation {
             Ok(()) => {
                 self.shapes.insert(table, new);
                 self.report.alterations += 1;
+                self.report.repairs += u64::from(altering.repairs);
                 self.model.acknowledge();
                 Ok(Flow::On)
             }
@@ -218,6 +252,15 @@ impl Simulation {
                 self.settle(events, &status)
             }
         }
+    }
+
+    /// Notes that a repair may move the files of a table to the directory of orphans.
+    fn note_replaced(&mut self, table: TableId) -> Checked<()> {
+        let paths = self.engine()?.index_paths(self.model.name(table));
+        let paths = paths.map_err(|error| Bug(error.to_string()))?;
+        let names = paths.iter().filter_map(|path| path.file_name());
+        self.known.replaced.extend(names.map(OsStr::to_owned));
+        Ok(())
     }
 
     /// The committed rows of a table.

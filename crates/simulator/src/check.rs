@@ -93,8 +93,8 @@ impl Simulation {
         self.check_orphans()
     }
 
-    /// Checks that recovery moved no file with entries to `#teak_orphans`. It moves an empty one if
-    /// it cannot read it.
+    /// Checks that recovery moved no file with entries to `#teak_orphans`, except those that a repair has replaced. It moves
+    /// an empty one if it cannot read it.
     fn check_orphans(&self) -> Result<(), CheckError> {
         if crate::faults::power_is_off(&self.disk) {
             return Ok(());
@@ -109,6 +109,10 @@ impl Simulation {
                     continue;
                 }
                 count += 1;
+                let name = path.file_name().unwrap_or_default();
+                if self.known.replaced.contains(name) {
+                    continue;
+                }
                 if !is_empty_index_file(&disk, &path).unwrap_or(false) {
                     let text = format!("{} has entries but belongs to no table", path.display());
                     return Err(Bug(text).into());

@@ -29,6 +29,8 @@ pub struct Report {
     pub prepared: u64,
     /// Tables altered in place.
     pub alterations: u64,
+    /// Of these, repairs.
+    pub repairs: u64,
     /// Loads of many rows that succeeded.
     pub loads: u64,
     /// Events lost in a crash, none of them acknowledged.
@@ -59,6 +61,7 @@ impl Report {
         self.commits += other.commits;
         self.prepared += other.prepared;
         self.alterations += other.alterations;
+        self.repairs += other.repairs;
         self.loads += other.loads;
         self.events_lost += other.events_lost;
         self.events_kept += other.events_kept;

@@ -2,6 +2,7 @@
 //! with the state that the model expects.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use teak_base::FileId;
@@ -42,6 +43,8 @@ pub(crate) struct Altering {
     pub(crate) kinds: Vec<u8>,
     /// The kinds of the added indexes.
     pub(crate) added: Vec<u8>,
+    /// Whether it is a repair: the rows are salvaged, and the files of the old indexes become orphans.
+    pub(crate) repairs: bool,
     /// The moment at which the added indexes were built.
     pub(crate) built: Option<Moment>,
 }
@@ -63,6 +66,8 @@ pub(crate) struct KnownFiles {
     pub(crate) noted: BTreeMap<FileId, u64>,
     /// The number of the newest checkpoint in a copy of the file, and the copy.
     pub(crate) copies: BTreeMap<FileId, (u64, Vec<u8>)>,
+    /// The names of files that a repair replaces.
+    pub(crate) replaced: BTreeSet<OsString>,
 }
 
 /// What was done to a hidden file.

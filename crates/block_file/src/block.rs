@@ -228,6 +228,7 @@ pub(crate) struct ClaimedBlock {
     pub file: FileId,
     pub address: BlockAddress,
     pub kind: Option<BlockKind>,
+    pub checksum: u64,
 }
 
 /// Reads the header that `bytes` begin with. `None` if they are shorter, or if the block would be too large.
@@ -242,6 +243,7 @@ pub(crate) fn claimed_block(bytes: &[u8]) -> Option<ClaimedBlock> {
         file: FileId(fields.file),
         address,
         kind: BlockKind::from_number(fields.kind),
+        checksum: fields.checksum,
     })
 }
 

@@ -154,11 +154,13 @@ impl PreparedCheckpoint {
         let mut superblock = SuperblockInfo::new(shared.id, self.generation, payload);
         // Refuses a payload that is too large before anything is reserved.
         superblock.encode()?;
-        for bytes in space_map::block_sizes(self.capture.not_live()) {
+        let epochs = shared.state().encoded_epochs();
+        let epochs = epochs.as_deref();
+        for bytes in space_map::block_sizes(self.capture.not_live(), epochs) {
             self.map.extend(shared.allocate(bytes, bytes, None));
         }
         let (holes, end) = self.capture.holes(&self.map);
-        let (first, blocks) = space_map::encode(shared.id, &self.map, &holes);
+        let (first, blocks) = space_map::encode(shared.id, &self.map, &holes, epochs);
         for block in blocks {
             shared.write(&block.bytes, block.offset)?;
         }

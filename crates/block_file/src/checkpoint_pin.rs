@@ -14,9 +14,12 @@ use crate::block::{self, ClaimedBlock, claimed_block};
 use crate::extents::Extent;
 use crate::layout::{BLOCK_HEADER_BYTES, BLOCKS_START, whole_units};
 use crate::reader::read_space_map;
+use crate::record::{BlockRecord, CopiedCheckpoint};
 use crate::shared::SharedFile;
+use crate::space_map::SpaceMap;
 use crate::superblock::{SuperblockInfo, SuperblockSlot};
 use std::sync::Arc;
+use teak_base::checksum::checksum;
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 use teak_base::{FileId, StorageError, StorageResult};
 use teak_disk::DiskFile;
@@ -72,60 +75,142 @@ impl CheckpointPin {
     }
 
     /// Copies the checkpoint to an empty file, and syncs it. Calls `copied` after every piece with
-    /// the number of bytes that were read and written. Returns the sum.
+    /// the number of bytes that were read and written, and `record` for each block. Returns the sum
+    /// of the bytes, and the checksum of the superblock.
     ///
     /// # Errors
-    /// `Corrupt` when a block or the space map is damaged; `Io`, `NoSpace`; errors of `copied`,
-    /// which end the copying.
+    /// `Corrupt` when a block or the space map is damaged; `Io`, `NoSpace`; errors of `copied` and
+    /// `record`, which end the copying.
     pub fn copy_to(
         &self,
         target: &dyn DiskFile,
+        record: &mut dyn FnMut(BlockRecord) -> StorageResult<()>,
         copied: &mut dyn FnMut(u64) -> StorageResult<()>,
-    ) -> StorageResult<u64> {
-        let source = &*self.shared.file;
-        let end = self.superblock.end;
-        let map = read_space_map(source, &self.superblock)?;
-        let (mut total, mut unsynced) = (0, 0);
-        let mut copy = |live: Extent| -> StorageResult<()> {
-            let mut at = live.offset;
-            while at < live.end() {
-                let piece = self.read_blocks(at, live.end())?;
-                target.write_all_at(&piece, at)?;
-                let bytes = piece.len() as u64;
-                at += bytes;
-                total += bytes;
-                unsynced += bytes;
-                if unsynced >= SYNC_BYTES {
-                    target.sync()?;
-                    unsynced = 0;
-                }
-                copied(bytes)?;
-            }
-            Ok(())
+    ) -> StorageResult<CopiedCheckpoint> {
+        let map = read_space_map(&*self.shared.file, &self.superblock)?;
+        let mut copy = Copying {
+            pin: self,
+            target,
+            packed_at: None,
+            record,
+            copied,
+            total: 0,
+            unsynced: 0,
         };
-        let mut start = BLOCKS_START;
-        for hole in map.free.iter() {
-            copy(Extent::between(start, hole.offset))?;
-            start = hole.end();
+        for live in self.live(&map) {
+            copy.range(live.offset, live.end())?;
         }
-        copy(Extent::between(start, end.max(start)))?;
+        let total = copy.total;
         // All blocks are synced with the superblock, so it need not list new ones.
-        let superblock = SuperblockInfo {
-            new_blocks: None,
-            ..SuperblockInfo::clone(&self.superblock)
-        };
-        let encoded = superblock.encode()?;
-        target.set_len(end)?;
+        let encoded = self.encoded_superblock()?;
+        target.set_len(self.superblock.end)?;
         for slot in SuperblockSlot::BOTH {
             target.write_all_at(&encoded, slot.offset())?;
         }
         target.sync()?;
-        Ok(total + 2 * encoded.len() as u64)
+        Ok(CopiedCheckpoint {
+            bytes: total + 2 * encoded.len() as u64,
+            superblock_checksum: checksum(&encoded),
+        })
+    }
+
+    /// Copies the superblock and the blocks of the checkpoint that a base lacks to an empty file,
+    /// one after another, and syncs it. `base` returns the blocks of the last durable checkpoint at the cut of the base, by
+    /// offset, and `cut` is the number of that cut. Otherwise as [`CheckpointPin::copy_to`]; `record` is called
+    /// for all blocks. The blocks that are not copied are not read.
+    ///
+    /// # Errors
+    /// As [`CheckpointPin::copy_to`]; errors of `base`.
+    pub fn copy_changes(
+        &self,
+        (base, cut): (&mut dyn Iterator<Item = StorageResult<BlockRecord>>, u64),
+        target: &dyn DiskFile,
+        record: &mut dyn FnMut(BlockRecord) -> StorageResult<()>,
+        copied: &mut dyn FnMut(u64) -> StorageResult<()>,
+    ) -> StorageResult<CopiedCheckpoint> {
+        let map = read_space_map(&*self.shared.file, &self.superblock)?;
+        let encoded = self.encoded_superblock()?;
+        target.write_all_at(&encoded, 0)?;
+        let mut copy = Copying {
+            pin: self,
+            target,
+            packed_at: Some(encoded.len() as u64),
+            record,
+            copied,
+            total: 0,
+            unsynced: 0,
+        };
+        let is_map = |space: Extent| {
+            let overlaps =
+                |place: &Extent| place.offset < space.end() && space.offset < place.end();
+            map.places.iter().any(overlaps)
+        };
+        let mut next = base.next().transpose()?;
+        for live in self.live(&map) {
+            let mut at = live.offset;
+            while let Some(block) = next {
+                let space = block.space();
+                if space.offset >= live.end() {
+                    break;
+                }
+                // A block that is live since the cut of the base: see the record of the decision.
+                let is_same = space.offset >= at
+                    && space.end() <= live.end()
+                    && map.epochs.highest_in(space) <= cut
+                    && !is_map(space);
+                if is_same {
+                    copy.range(at, space.offset)?;
+                    (copy.record)(BlockRecord {
+                        is_changed: false,
+                        ..block
+                    })?;
+                    at = space.end();
+                } else if space.end() > live.end() {
+                    // It may overlap the next live range, too.
+                    break;
+                }
+                next = base.next().transpose()?;
+            }
+            copy.range(at, live.end())?;
+        }
+        let total = copy.total;
+        target.sync()?;
+        Ok(CopiedCheckpoint {
+            bytes: total + encoded.len() as u64,
+            superblock_checksum: checksum(&encoded),
+        })
+    }
+
+    fn encoded_superblock(&self) -> StorageResult<Vec<u8>> {
+        let superblock = SuperblockInfo {
+            new_blocks: None,
+            ..SuperblockInfo::clone(&self.superblock)
+        };
+        superblock.encode()
+    }
+
+    /// The ranges of blocks, by offset.
+    fn live(&self, map: &SpaceMap) -> Vec<Extent> {
+        let end = self.superblock.end;
+        let mut ranges = Vec::new();
+        let mut start = BLOCKS_START;
+        for hole in map.free.iter() {
+            ranges.push(Extent::between(start, hole.offset));
+            start = hole.end();
+        }
+        ranges.push(Extent::between(start, end.max(start)));
+        ranges.retain(|range| range.bytes > 0);
+        ranges
     }
 
     /// Reads and verifies whole blocks from `at`, at least one and about [`WINDOW_BYTES`], but none
     /// from `end` on.
-    fn read_blocks(&self, at: u64, end: u64) -> StorageResult<Vec<u8>> {
+    fn read_blocks(
+        &self,
+        at: u64,
+        end: u64,
+        record: &mut dyn FnMut(BlockRecord) -> StorageResult<()>,
+    ) -> StorageResult<Vec<u8>> {
         let file = &*self.shared.file;
         let corrupt = |reason: &str| StorageError::corrupt(file.path(), at, reason);
         let length =
@@ -142,9 +227,45 @@ impl CheckpointPin {
             let (_, rest) = bytes.split_at_mut(have);
             file.read_exact_at(rest, at + have as u64)?;
         }
-        let whole = verify_blocks(file, self.superblock.file, at, &bytes)?;
+        let whole = verify_blocks(file, self.superblock.file, at, &bytes, record)?;
         bytes.truncate(whole);
         Ok(bytes)
+    }
+}
+
+/// A copy in progress.
+struct Copying<'a> {
+    pin: &'a CheckpointPin,
+    target: &'a dyn DiskFile,
+    /// Where the next blocks are written; `None`: at the offsets that they have in the file.
+    packed_at: Option<u64>,
+    record: &'a mut dyn FnMut(BlockRecord) -> StorageResult<()>,
+    copied: &'a mut dyn FnMut(u64) -> StorageResult<()>,
+    total: u64,
+    unsynced: u64,
+}
+
+impl Copying<'_> {
+    /// Copies the blocks in a range.
+    fn range(&mut self, mut at: u64, end: u64) -> StorageResult<()> {
+        while at < end {
+            let piece = self.pin.read_blocks(at, end, self.record)?;
+            let bytes = piece.len() as u64;
+            self.target
+                .write_all_at(&piece, self.packed_at.unwrap_or(at))?;
+            if let Some(packed_at) = &mut self.packed_at {
+                *packed_at += bytes;
+            }
+            at += bytes;
+            self.total += bytes;
+            self.unsynced += bytes;
+            if self.unsynced >= SYNC_BYTES {
+                self.target.sync()?;
+                self.unsynced = 0;
+            }
+            (self.copied)(bytes)?;
+        }
+        Ok(())
     }
 }
 
@@ -170,6 +291,7 @@ fn verify_blocks(
     id: FileId,
     start: u64,
     bytes: &[u8],
+    record: &mut dyn FnMut(BlockRecord) -> StorageResult<()>,
 ) -> StorageResult<usize> {
     let mut at = 0;
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -190,6 +312,11 @@ fn verify_blocks(
         let address = BlockAddress { offset, bytes };
         let whole = rest.get(..bytes as usize).unwrap_or_default();
         block::verify(file.path(), id, address, kind, whole)?;
+        record(BlockRecord {
+            address,
+            checksum: claimed.checksum,
+            is_changed: true,
+        })?;
         at += space;
     }
     if at == 0 {

@@ -4,6 +4,7 @@ use crate::address::BlockAddress;
 use crate::block::{Block, BlockKind};
 use crate::checkpoint::{CheckpointTurn, PreparedCheckpoint};
 use crate::checkpoint_pin::CheckpointPin;
+use crate::epochs::BackupEpochs;
 use crate::extents::ExtentSet;
 use crate::file_map::FileMap;
 use crate::layout::BLOCKS_START;
@@ -141,6 +142,7 @@ impl BlockFile {
         let payload = superblock.payload.clone();
         let id = superblock.file;
         let mut state = FileState::new(space, slot, Some(superblock), map.places, !settled);
+        state.epochs = map.epochs;
         state.generation = generation;
         let shared = SharedFile::new(file, id, file_bytes, state);
         Ok((Self { shared }, payload))
@@ -254,6 +256,11 @@ impl BlockFile {
     /// `Corrupt` if the file was opened without a valid superblock.
     pub fn pin_checkpoint(&self) -> StorageResult<CheckpointPin> {
         CheckpointPin::new(Arc::clone(&self.shared))
+    }
+
+    /// Notes the epochs of blocks that are published from now on, for incremental backups.
+    pub fn count_epochs(&self, epochs: &Arc<BackupEpochs>) {
+        self.shared.state().counts_epochs = Some(Arc::clone(epochs));
     }
 
     /// Waits until no checkpoint of this file is in progress, and begins one.

@@ -62,6 +62,7 @@ impl Publication {
     ) {
         let mut state = file.state();
         let outcome = publish(&mut state.space);
+        state.note_published(&self.written);
         if let Some(offset) = outcome.err().map(|error| error.offset).or(self.bad) {
             let reason = "the tree frees a block that is not live";
             state.refuse(StorageError::corrupt(file.file.path(), offset, reason));

@@ -2,7 +2,7 @@
 
 use crate::address::BlockAddress;
 use crate::block::{self, Block, BlockDescription, BlockKind};
-use crate::space_map::{Decoder, SpaceMap};
+use crate::space_map::{Decoder, EPOCHS_LAYOUT, HOLES_LAYOUT, SpaceMap};
 use crate::superblock::SuperblockInfo;
 use teak_base::bytes::Malformed;
 use teak_base::pool::Pool;
@@ -95,7 +95,12 @@ pub(crate) fn read_space_map(
         offset = address.offset;
         let kind = BlockKind::SpaceMap;
         let block = read_block(file, superblock.file, superblock.end, address, kind)?;
-        next = decoder.block(&block.raw).map_err(malformed(offset))?;
+        next = match block.description.layout {
+            HOLES_LAYOUT => decoder.block(&block.raw),
+            EPOCHS_LAYOUT => decoder.epochs(&block.raw),
+            _ => Err(Malformed),
+        }
+        .map_err(malformed(offset))?;
     }
     decoder.finish().map_err(malformed(offset))
 }

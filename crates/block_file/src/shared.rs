@@ -1,6 +1,7 @@
 //! The state of an open file that its handles, writers, pins and checkpoints
 //! share.
 
+use crate::epochs::{BackupEpochs, EpochMap};
 use crate::extents::Extent;
 use crate::space::Space;
 use crate::statistics::BlockFileCounters;
@@ -53,6 +54,10 @@ pub(crate) struct FileState {
     checkpoint_running: bool,
     /// Whether the file is being truncated: no space is allocated at the same time.
     truncating: bool,
+    /// When the blocks of ranges were published.
+    pub epochs: EpochMap,
+    /// The epochs of the data directory; `None` if it has no backups.
+    pub counts_epochs: Option<Arc<BackupEpochs>>,
     /// The error that every later checkpoint returns.
     pub refusal: Option<StorageError>,
 }
@@ -245,6 +250,8 @@ impl FileState {
             may_list_new_blocks: is_slot_durable,
             checkpoint_running: false,
             truncating: false,
+            epochs: EpochMap::default(),
+            counts_epochs: None,
             refusal: None,
         }
     }
@@ -286,6 +293,24 @@ impl FileState {
                 }
             }
         }
+    }
+
+    /// Notes that blocks are published now.
+    pub fn note_published(&mut self, written: &[Extent]) {
+        if let Some(epochs) = &self.counts_epochs {
+            for extent in written {
+                self.epochs.note(*extent, epochs);
+            }
+        }
+    }
+
+    /// The epochs of the file, encoded; `None` if there are none. They are those of now, which are not
+    /// lower than those of any captured state.
+    pub fn encoded_epochs(&mut self) -> Option<Vec<u8>> {
+        if let Some(epochs) = &self.counts_epochs {
+            self.epochs.forget(epochs);
+        }
+        self.epochs.encode()
     }
 
     /// The bytes of space maps that only pins need.

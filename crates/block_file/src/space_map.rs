@@ -7,11 +7,15 @@
 //! | 16 | - | per extent two varints, in units of 128 bytes: the gap since the end of the previous extent of the map (for the first, since byte 8192), and the length |
 //! | - | - | zeros to the end |
 //!
+//! If backups were made, the last block of the chain has layout 1, and after the address of the next block the epochs of
+//! ranges (see `epochs`): their number (4 bytes), and per range three varints: the gap and the length as above, and the epoch.
+//!
 //! The blocks are not compressed: their space is reserved before their contents
 //! are known, and the contents exclude that space.
 
 use crate::address::BlockAddress;
 use crate::block::{BlockDescription, BlockKind, encode_header};
+use crate::epochs::EpochMap;
 use crate::extents::{Extent, ExtentSet};
 use crate::layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START, whole_units};
 use teak_base::bytes::{Malformed, Put, Take};
@@ -23,12 +27,30 @@ const BLOCK_BYTES: u64 = 1024 * 1024;
 const PREFIX_BYTES: usize = BlockAddress::ENCODED_BYTES + 4;
 /// Maximum length of two varints.
 const EXTENT_BYTES_MAX: usize = 20;
+/// Layout of the blocks with holes.
+pub(crate) const HOLES_LAYOUT: u8 = 0;
+/// Layout of the block with epochs.
+pub(crate) const EPOCHS_LAYOUT: u8 = 1;
 const OVERHEAD_BYTES: u64 = (BLOCK_HEADER_BYTES + PREFIX_BYTES) as u64;
 
 /// Sizes of blocks that are large enough for the map of these extents, even after the space of the
 /// blocks is removed from the extents.
-pub(crate) fn block_sizes(extents: impl Iterator<Item = Extent>) -> Vec<u64> {
-    let mut pairs = 0u64;
+pub(crate) fn block_sizes(
+    extents: impl Iterator<Item = Extent>,
+    epochs: Option<&[u8]>,
+) -> Vec<u64> {
+    let mut sizes = hole_block_sizes(extents, u64::from(epochs.is_some()));
+    if let Some(epochs) = epochs {
+        let prefix = (BLOCK_HEADER_BYTES + BlockAddress::ENCODED_BYTES) as u64;
+        sizes.push(whole_units(prefix + epochs.len() as u64));
+    }
+    sizes
+}
+
+/// `other_places`: the number of blocks of the map without holes.
+fn hole_block_sizes(extents: impl Iterator<Item = Extent>, other_places: u64) -> Vec<u64> {
+    // A place splits at most one extent in two, and adds at most one at the end of the file.
+    let mut pairs = 2 * EXTENT_BYTES_MAX as u64 * other_places;
     let mut position = BLOCKS_START;
     for extent in extents {
         pairs += varint_bytes((extent.offset - position) / BLOCK_UNIT_BYTES);
@@ -66,12 +88,15 @@ pub(crate) fn encode(
     file: FileId,
     places: &[Extent],
     free: &[Extent],
+    epochs: Option<&[u8]>,
 ) -> (BlockAddress, Vec<MapBlock>) {
     let mut free = free.iter().copied().peekable();
     let mut position = BLOCKS_START;
     let mut blocks = Vec::new();
     let mut following = places.iter().skip(1);
-    for place in places {
+    let hole_places = places.len() - usize::from(epochs.is_some());
+    let (hole_places, epoch_places) = places.split_at(hole_places);
+    for place in hole_places {
         let raw_bytes = bytes_of(*place).saturating_sub(BLOCK_HEADER_BYTES);
         let mut pairs = Vec::new();
         let mut count = 0u32;
@@ -92,22 +117,32 @@ pub(crate) fn encode(
         raw.put_u32(count);
         raw.append(&mut pairs);
         raw.resize(raw_bytes, 0);
-        let description = BlockDescription {
-            kind: BlockKind::SpaceMap,
-            layout: 0,
-            codec: Codec::None,
-        };
-        let length = u32::try_from(raw.len()).unwrap_or(u32::MAX);
-        let mut bytes = encode_header(file, place.offset, description, length, &raw).to_vec();
-        bytes.append(&mut raw);
-        blocks.push(MapBlock {
-            offset: place.offset,
-            bytes,
-        });
+        blocks.push(map_block(file, *place, HOLES_LAYOUT, &raw));
+    }
+    for (place, epochs) in epoch_places.iter().zip(epochs) {
+        let mut raw = vec![0; BlockAddress::ENCODED_BYTES];
+        raw.extend_from_slice(epochs);
+        raw.resize(bytes_of(*place).saturating_sub(BLOCK_HEADER_BYTES), 0);
+        blocks.push(map_block(file, *place, EPOCHS_LAYOUT, &raw));
     }
     assert!(free.peek().is_none(), "the space map fits its blocks");
     let first = places.first().map(|place| address_of(*place));
     (first.unwrap_or(BlockAddress::NONE), blocks)
+}
+
+fn map_block(file: FileId, place: Extent, layout: u8, raw: &[u8]) -> MapBlock {
+    let description = BlockDescription {
+        kind: BlockKind::SpaceMap,
+        layout,
+        codec: Codec::None,
+    };
+    let length = u32::try_from(raw.len()).unwrap_or(u32::MAX);
+    let mut bytes = encode_header(file, place.offset, description, length, raw).to_vec();
+    bytes.extend_from_slice(raw);
+    MapBlock {
+        offset: place.offset,
+        bytes,
+    }
 }
 
 fn address_of(place: Extent) -> BlockAddress {
@@ -128,6 +163,7 @@ pub(crate) struct Decoder {
     position: u64,
     free: ExtentSet,
     places: ExtentSet,
+    epochs: EpochMap,
 }
 
 /// A decoded map.
@@ -136,6 +172,8 @@ pub(crate) struct SpaceMap {
     pub free: ExtentSet,
     /// The space of the map itself.
     pub places: Vec<Extent>,
+    /// When blocks were published.
+    pub epochs: EpochMap,
 }
 
 impl Decoder {
@@ -146,6 +184,7 @@ impl Decoder {
             position: BLOCKS_START,
             free: ExtentSet::default(),
             places: ExtentSet::default(),
+            epochs: EpochMap::default(),
         }
     }
 
@@ -187,6 +226,17 @@ impl Decoder {
         Ok((next != BlockAddress::NONE).then_some(next))
     }
 
+    /// Takes the raw bytes of the block with epochs; returns the address of the next.
+    pub fn epochs(&mut self, raw: &[u8]) -> Result<Option<BlockAddress>, Malformed> {
+        let mut take = Take::new(raw);
+        let next = BlockAddress::decode(&mut take)?;
+        self.epochs = EpochMap::decode(&mut take)?;
+        if take.rest().iter().any(|&byte| byte != 0) {
+            return Err(Malformed);
+        }
+        Ok((next != BlockAddress::NONE).then_some(next))
+    }
+
     /// Returns the map, after the last block of the chain.
     pub fn finish(self) -> Result<SpaceMap, Malformed> {
         let places: Vec<Extent> = self.places.iter().collect();
@@ -197,6 +247,7 @@ impl Decoder {
         Ok(SpaceMap {
             free: self.free,
             places,
+            epochs: self.epochs,
         })
     }
 }
@@ -231,7 +282,7 @@ mod tests {
 
     /// Consecutive places at the end of the file.
     fn places(extents: &[Extent], mut end: u64) -> Vec<Extent> {
-        block_sizes(extents.iter().copied())
+        block_sizes(extents.iter().copied(), None)
             .into_iter()
             .map(|bytes| {
                 let place = Extent { offset: end, bytes };
@@ -261,7 +312,7 @@ mod tests {
         ) {
             let (free, end) = extents(pairs);
             let places = places(&free, end);
-            let (first, blocks) = encode(FILE, &places, &free);
+            let (first, blocks) = encode(FILE, &places, &free, None);
             let map = decode(places.last().unwrap().end(), first, &blocks).unwrap();
             prop_assert!(map.free.iter().eq(free));
         }
@@ -284,7 +335,7 @@ mod tests {
         let (free, end) = extents(pairs);
         let places = places(&free, end);
         assert!(places.len() > 1);
-        let (first, blocks) = encode(FILE, &places, &free);
+        let (first, blocks) = encode(FILE, &places, &free, None);
         let map = decode(places.last().unwrap().end(), first, &blocks).unwrap();
         assert!(map.free.iter().eq(free));
         assert_eq!(
@@ -299,7 +350,7 @@ mod tests {
         for length in 0..400u64 {
             let pairs = (0..length).map(|number| (1 + number % 2 * 200, 300 + number * 50));
             let (mut free, end) = extents(pairs);
-            let sizes = block_sizes(free.iter().copied());
+            let sizes = block_sizes(free.iter().copied(), None);
             let bytes = sizes[0];
             let index = free.iter().position(|hole| hole.bytes > bytes + 256);
             let place = match index {
@@ -315,7 +366,7 @@ mod tests {
                 }
                 None => Extent { offset: end, bytes },
             };
-            let (first, blocks) = encode(FILE, &[place], &free);
+            let (first, blocks) = encode(FILE, &[place], &free, None);
             let map = decode(end.max(place.end()) + 128, first, &blocks).unwrap();
             assert!(map.free.iter().eq(free));
         }

@@ -21,11 +21,11 @@ fn copy(pin: &CheckpointPin) -> StorageResult<(BlockFile, Vec<u8>)> {
     let disk = disk();
     let target = disk.create(Path::new(PATH))?;
     let mut reported = 0;
-    let bytes = pin.copy_to(&*target, &mut |bytes| {
+    let bytes = pin.copy_to(&*target, &mut |_| Ok(()), &mut |bytes| {
         reported += bytes;
         Ok(())
     })?;
-    assert_eq!(bytes, reported + 8192);
+    assert_eq!(bytes.bytes, reported + 8192);
     assert_eq!(target.len()?, pin.end());
     BlockFile::open(&disk, Path::new(PATH), Some(FILE))
 }
@@ -142,6 +142,8 @@ fn an_error_of_the_caller_ends_the_copy() {
     checkpoint(&file, b"a");
     let pin = file.pin_checkpoint().unwrap();
     let target = disk.create(Path::new("/copy")).unwrap();
-    let copied = pin.copy_to(&*target, &mut |_| Err(StorageError::Interrupted));
+    let copied = pin.copy_to(&*target, &mut |_| Ok(()), &mut |_| {
+        Err(StorageError::Interrupted)
+    });
     assert!(matches!(copied, Err(StorageError::Interrupted)));
 }

@@ -11,17 +11,25 @@
 //!    files.
 //! 2. Copy the log and the files ([`Backup::copy_step`]), without locks. Every block and every batch
 //!    is verified.
-//! 3. Write the catalogue ([`Backup::finish`]). Without a catalogue the copy cannot be opened, so a
+//! 3. Write the list of blocks, and the catalogue ([`Backup::finish`]). Without a catalogue the copy cannot be opened, so a
 //!    copy that was interrupted is not mistaken for a backup.
+//!
+//! If the target has the list of another backup in `teak_base`, the backup is an increment: of the index files it has only
+//! the blocks that the base lacks, and its catalogue has another name, so that it is not mistaken for a data directory.
+//! [`BackupChain`] merges a full backup and increments.
 //!
 //! What the copy needs is released file by file, and the rest when the [`Backup`] is dropped.
 
+mod chain;
 mod cut;
 mod job;
+mod list;
 
-use crate::catalogue::{CATALOGUE_FILE, Catalogue, write_catalogue};
+use self::list::{FileWriter, ListWriter};
+use crate::catalogue::{CATALOGUE_FILE, Catalogue, write_catalogue_as};
 use crate::core::EngineCore;
 use crate::core::backup_files::{BackupLimits, FileToCopy};
+use crate::core::backup_history::BackupId;
 use crate::core::backup_job::CopyCounts;
 use crate::core::files::make_directory;
 use crate::core::opening::slot_of;
@@ -29,16 +37,33 @@ use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use teak_base::{FileId, Lsn, StorageError, StorageResult};
-use teak_disk::Disk;
+use teak_disk::{Disk, DiskFile};
 use teak_tree::{CheckpointPin, Tree};
 use teak_write_ahead_log::LogHold;
 
+pub use self::chain::{BackupChain, check_base};
 pub use self::job::{BackupReport, BackupRequest};
+pub use self::list::{BACKUP_LIST_FILE, BackupIdentity, BackupList, ListedBlocks, ListedFile};
+
+/// The list of the base in the target of an increment.
+pub const BASE_LIST_FILE: &str = "teak_base";
+
+/// The catalogue of an increment.
+pub const INCREMENT_CATALOGUE_FILE: &str = "teak.catalogue-increment";
+
+/// The path of the increment of an index file.
+#[must_use]
+pub fn increment_path(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push("-increment");
+    PathBuf::from(name)
+}
 
 /// How long a thread that copies waits for a thread that is removing the file.
 const REMOVAL_POLL_PERIOD: Duration = Duration::from_millis(1);
@@ -97,12 +122,22 @@ pub struct Backup {
     directories: Mutex<BTreeSet<PathBuf>>,
     began: Instant,
     paced_bytes: AtomicU64,
-    is_target_checked: Mutex<bool>,
+    output: Mutex<Option<Arc<Output>>>,
+}
+
+/// The lists of a copy.
+struct Output {
+    /// The list of the base of an increment.
+    base: Option<BackupList>,
+    list: ListWriter,
 }
 
 /// The moment of which a backup is a copy.
 struct Cut {
     hold: LogHold,
+    /// The number of the cut.
+    number: u64,
+    id: BackupId,
     /// The end of the copied log.
     until: Lsn,
     duration: Duration,
@@ -152,7 +187,7 @@ impl Backup {
             directories: Mutex::default(),
             began: Instant::now(),
             paced_bytes: AtomicU64::new(0),
-            is_target_checked: Mutex::new(false),
+            output: Mutex::new(None),
         }
     }
 
@@ -204,8 +239,8 @@ impl Backup {
         if let Some(None) = file {
             return Ok(false);
         }
-        let copied = self.check_target(target).and_then(|()| match file {
-            Some(Some(file)) => self.copy_file(file, target),
+        let copied = self.output(target).and_then(|output| match file {
+            Some(Some(file)) => self.copy_file(file, target, &output),
             _ => self.copy_log(target),
         });
         match copied {
@@ -242,11 +277,20 @@ impl Backup {
             for directory in &*self.directories.lock() {
                 target.disk.sync_directory(directory)?;
             }
-            Ok(write_catalogue(
-                &target.disk,
-                &target.directory,
-                &self.catalogue,
-            )?)
+            let output = self.output(target)?;
+            let bytes = output.list.finish()?;
+            counts.bytes_copied.fetch_add(bytes, Ordering::Relaxed);
+            // The backup is complete only after it can be the base of an increment.
+            let (files, cut) = (&self.core.files, &self.cut);
+            let history = &files.backup.history;
+            history.add(&files.disk, &files.directory, (cut.number, cut.id))?;
+            history.write_empty(&target.disk, &target.directory)?;
+            let name = match output.base {
+                Some(_) => INCREMENT_CATALOGUE_FILE,
+                None => CATALOGUE_FILE,
+            };
+            let (disk, directory) = (&target.disk, &target.directory);
+            Ok(write_catalogue_as(name, disk, directory, &self.catalogue)?)
         };
         write().map_err(|error| self.failed(error))
     }
@@ -299,32 +343,46 @@ impl Backup {
         Ok(core.log.end_hold(self.cut.hold)?)
     }
 
-    /// Creates the directory. Refuses one that contains a data directory of the engine.
-    fn check_target(&self, target: &BackupTarget) -> EngineResult<()> {
+    /// Creates the directory and the list of blocks, before the first file is copied. Refuses a directory that
+    /// contains a data directory of the engine or another backup.
+    fn output(&self, target: &BackupTarget) -> EngineResult<Arc<Output>> {
         // The other threads wait until one has checked it.
-        let mut is_checked = self.is_target_checked.lock();
-        if *is_checked {
-            return Ok(());
+        let mut output = self.output.lock();
+        if let Some(output) = &*output {
+            return Ok(Arc::clone(output));
         }
-        make_directory(&target.disk, &target.directory)?;
-        let is_log = |path: &PathBuf| {
+        let (disk, directory) = (&target.disk, &target.directory);
+        make_directory(disk, directory)?;
+        let is_other = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str());
-            name.is_some_and(|name| name.starts_with("teak.log.") || name == CATALOGUE_FILE)
+            let others = [CATALOGUE_FILE, INCREMENT_CATALOGUE_FILE, BACKUP_LIST_FILE];
+            name.is_some_and(|name| name.starts_with("teak.log.") || others.contains(&name))
         };
-        let files = target.disk.list(&target.directory)?;
-        match files.iter().find(|path| is_log(path)) {
-            None => {
-                *is_checked = true;
-                Ok(())
-            }
-            Some(path) => Err(EngineError::BackupFailed(format!(
-                "the target contains {}",
-                path.display()
-            ))),
+        let files = disk.list(directory)?;
+        if let Some(path) = files.iter().find(|path| is_other(path)) {
+            let text = format!("the target contains {}", path.display());
+            return Err(EngineError::BackupFailed(text));
         }
+        let base = self.core.base_of_increment(disk, directory)?;
+        let identity = BackupIdentity {
+            id: self.cut.id,
+            base: base
+                .as_ref()
+                .map(|base| (base.identity().id, base.checksum())),
+            instance: self.core.instance,
+            cut: self.cut.number,
+            position: self.cut.until,
+        };
+        let list = ListWriter::create(disk, directory, identity)?;
+        Ok(Arc::clone(output.insert(Arc::new(Output { base, list }))))
     }
 
-    fn copy_file(&self, file: &BackupFile, target: &BackupTarget) -> EngineResult<()> {
+    fn copy_file(
+        &self,
+        file: &BackupFile,
+        target: &BackupTarget,
+        output: &Output,
+    ) -> EngineResult<()> {
         let backup = &self.core.files.backup;
         let pin = self.pinned(file)?;
         if pin.generation() < file.generation {
@@ -336,11 +394,63 @@ impl Backup {
         let path = target.directory.join(&file.path);
         let directory = path.parent().unwrap_or(&target.directory);
         self.make_directory(target, directory)?;
-        let copy = target.disk.create(&path)?;
-        pin.copy_to(&*copy, &mut |bytes| self.note_copied(target, bytes))?;
+        let listed = ListedFile::new(file.file, pin.generation(), &file.path);
+        let writer = output.list.begin(listed);
+        match &output.base {
+            None => {
+                let copy = target.disk.create(&path)?;
+                self.copy_whole(&pin, target, &*copy, writer)?;
+            }
+            Some(base) => {
+                let copy = target.disk.create(&increment_path(&path))?;
+                self.copy_increment(&pin, target, &*copy, (base, writer))?;
+            }
+        }
         drop(pin);
         backup.copied(file.file);
         Ok(())
+    }
+
+    fn copy_whole(
+        &self,
+        pin: &CheckpointPin,
+        target: &BackupTarget,
+        copy: &dyn DiskFile,
+        mut writer: FileWriter<'_>,
+    ) -> StorageResult<()> {
+        let copied = pin.copy_to(copy, &mut |block| writer.add(block), &mut |bytes| {
+            self.note_copied(target, bytes)
+        })?;
+        writer.finish(copied.superblock_checksum)
+    }
+
+    fn copy_increment(
+        &self,
+        pin: &CheckpointPin,
+        target: &BackupTarget,
+        copy: &dyn DiskFile,
+        (base, mut writer): (&BackupList, FileWriter<'_>),
+    ) -> StorageResult<()> {
+        let file = writer.file();
+        let listed = base.find(file);
+        if let Some(listed) = listed.filter(|listed| listed.generation > pin.generation()) {
+            let reason = format!(
+                "checkpoint {} of file {file} is later than the last one of the server",
+                listed.generation
+            );
+            return Err(StorageError::corrupt(base.path(), 0, reason));
+        }
+        let mut blocks = listed
+            .map(|listed| base.blocks(listed))
+            .into_iter()
+            .flatten();
+        let copied = pin.copy_changes(
+            (&mut blocks, base.identity().cut),
+            copy,
+            &mut |block| writer.add(block),
+            &mut |bytes| self.note_copied(target, bytes),
+        )?;
+        writer.finish(copied.superblock_checksum)
     }
 
     fn make_directory(&self, target: &BackupTarget, directory: &Path) -> StorageResult<()> {
@@ -400,6 +510,42 @@ impl Backup {
         let pin = Tree::pin_closed(&core.files.disk, &path, file.file, generation)?;
         core.files.backup.pin_closed(file.file, pin);
         Ok(true)
+    }
+}
+
+impl EngineCore {
+    /// The list of the base in the target of an increment; `None` if a full backup is made.
+    ///
+    /// # Errors
+    /// `BackupFailed` if the base is not a backup of this data directory; `Corrupt` if its list is damaged.
+    fn base_of_increment(
+        &self,
+        disk: &Arc<dyn Disk>,
+        directory: &Path,
+    ) -> EngineResult<Option<BackupList>> {
+        let path = directory.join(BASE_LIST_FILE);
+        if !disk.exists(&path)? {
+            return Ok(None);
+        }
+        let base = BackupList::open(disk, &path)?;
+        let identity = base.identity();
+        let refused = |reason: &str| {
+            let id = identity.id;
+            Err(EngineError::BackupFailed(format!(
+                "the base, backup {id}, {reason}"
+            )))
+        };
+        if identity.instance != self.instance {
+            return refused("is of another server");
+        }
+        match self.files.backup.history.cut_of(identity.id) {
+            Some(cut) if cut == identity.cut => Ok(Some(base)),
+            Some(_) => refused("has another number than the server knows: it is damaged"),
+            None => refused(
+                "is not known to the server: it was not completed, is not one of the last 64 backups, or the data \
+                 directory was restored since. Make a full backup",
+            ),
+        }
     }
 }
 

@@ -15,6 +15,8 @@ pub(crate) use codec::{
 pub(crate) use entries::{
     Catalogue, IndexEntry, IndexSizes, PreparedEntry, RetainedIds, TEMPORARY_ID_MIN, TableEntry,
 };
-pub(crate) use file::{CATALOGUE_FILE, read_catalogue, write_catalogue};
 #[cfg(feature = "fuzzing")]
-pub(crate) use file::{decode_catalogue, encode_catalogue};
+pub(crate) use file::encode_catalogue;
+pub(crate) use file::{
+    CATALOGUE_FILE, decode_catalogue, read_catalogue, write_catalogue, write_catalogue_as,
+};

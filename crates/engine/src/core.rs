@@ -6,6 +6,7 @@
 
 pub(crate) mod aborted_load;
 pub(crate) mod backup_files;
+pub(crate) mod backup_history;
 pub(crate) mod backup_job;
 pub(crate) mod budget;
 pub(crate) mod checkpoint_progress;

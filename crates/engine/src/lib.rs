@@ -83,11 +83,16 @@ mod write;
 pub mod fuzzing;
 
 pub use alter::{AddedIndex, Alteration, AlterationPlan, EntryOrder, PlannedIndex};
+pub use backup::{
+    BACKUP_LIST_FILE, BASE_LIST_FILE, BackupChain, BackupIdentity, BackupList,
+    INCREMENT_CATALOGUE_FILE, ListedBlocks, ListedFile, check_base, increment_path,
+};
 pub use backup::{Backup, BackupFile, BackupProgress, BackupTarget};
 pub use backup::{BackupReport, BackupRequest};
 pub use block_map::IndexRange;
 pub use column_list::{ColumnPlace, ColumnReport};
 pub use core::backup_files::BackupLimits;
+pub use core::backup_history::BackupId;
 pub use core::backup_job::BackupState;
 pub use core::counters::COUNTERS;
 pub use core::delays::{DelayCause, DelayCounts};

@@ -125,6 +125,8 @@ pub(crate) fn open(
         options.node_bytes_max,
     );
     let files = index_files(disk, &options, &budget);
+    let history = &files.backup.history;
+    history.read(&files.disk, &options.directory, &files.messages)?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.background_threads.min(processors);
     let mut replay = Replay::new(files, budget, &mut catalogue, threads);

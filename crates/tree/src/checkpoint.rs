@@ -27,7 +27,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use teak_base::{FileId, Lsn, StorageError, StorageResult, WriteId};
 use teak_block_file::{
-    BlockAddress, BlockFile, CheckpointPin, CheckpointTurn, PreparedCheckpoint, WrittenBlocks,
+    BackupEpochs, BlockAddress, BlockFile, CheckpointPin, CheckpointTurn, PreparedCheckpoint,
+    WrittenBlocks,
 };
 use teak_disk::Disk;
 
@@ -138,6 +139,11 @@ impl Tree {
     /// `Corrupt` if the tree was opened without a valid superblock.
     pub fn pin_checkpoint(&self) -> StorageResult<CheckpointPin> {
         self.file.pin_checkpoint()
+    }
+
+    /// Notes in the file which blocks are written in which epoch, for incremental backups.
+    pub fn count_epochs(&self, epochs: &Arc<BackupEpochs>) {
+        self.file.count_epochs(epochs);
     }
 
     /// As [`Tree::pin_checkpoint`], for a file that no tree has open: as long as the pin exists, no

@@ -93,7 +93,10 @@ pub use statistics::{TreeSizes, TreeStatistics};
 pub use teak_base::visibility::{Horizon, Visibility, WriteRangeStatus, WriteStatus};
 /// Bytes of the file of an empty tree.
 pub use teak_block_file::BLOCKS_START as EMPTY_FILE_BYTES;
-pub use teak_block_file::{BlockFileCounters, BlockFileCounts, CheckpointPin, RangeUse};
+pub use teak_block_file::{
+    BackupEpochs, BlockFileCounters, BlockFileCounts, CheckpointPin, RangeUse,
+};
+pub use teak_block_file::{BlockRecord, SUPERBLOCK_SIZE, verify_superblock};
 pub use teak_columns::{Column, Decimal, Kind as ColumnKind};
 pub use tree::Tree;
 pub use value::{EncodedReference, ReadSeparate, SeparateValue, StoredValue, ValueReference};

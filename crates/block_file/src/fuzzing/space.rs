@@ -72,7 +72,7 @@ pub(super) fn space_map(bytes: &[u8]) {
     }
     // Encoded again, with its blocks after the end, the map must decode to the same map.
     let mut place_end = end.max(BLOCKS_START);
-    let places: Vec<Extent> = block_sizes(free.iter().copied())
+    let places: Vec<Extent> = block_sizes(free.iter().copied(), None)
         .into_iter()
         .map(|bytes| {
             let place = Extent {
@@ -83,7 +83,7 @@ pub(super) fn space_map(bytes: &[u8]) {
             place
         })
         .collect();
-    let (first, blocks) = encode(FILE, &places, &free);
+    let (first, blocks) = encode(FILE, &places, &free, None);
     let again = decode_blocks(place_end, first, &blocks).expect("an encoded map decodes");
     assert!(again.free.iter().eq(free));
 }
@@ -127,7 +127,7 @@ pub(super) fn space_map_seeds() -> Vec<Vec<u8>> {
     for free in [vec![], vec![hole(0, 2), hole(5, 300), hole(400, 1)]] {
         // Two blocks; the first has all the extents.
         let places = [hole(1000, 2), hole(1010, 1)];
-        let (_, blocks) = encode(FILE, &places, &free);
+        let (_, blocks) = encode(FILE, &places, &free, None);
         let mut seed = Vec::new();
         seed.put_u32(1100);
         seed.put_u16(1064);

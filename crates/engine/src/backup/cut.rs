@@ -19,6 +19,7 @@ use super::{Backup, Cut};
 use crate::catalogue::{Catalogue, TableEntry};
 use crate::core::EngineCore;
 use crate::core::backup_files::BackupLimits;
+use crate::core::backup_history::BackupId;
 use crate::core::backup_job::CopyCounts;
 use crate::core::opening::slot_of;
 use crate::error::{EngineError, EngineResult};
@@ -46,11 +47,15 @@ impl Backup {
             core.log.end_hold(hold)?;
             return Err(refused());
         }
+        // Before any file is pinned: what is published from now on may be missing in the copy.
+        let number = core.files.backup.history.epochs().advance();
         match cut(core) {
             Ok((catalogue, until)) => {
                 core.log.limit_hold(until);
                 let cut = Cut {
                     hold,
+                    number,
+                    id: BackupId::new(&[core.instance, number, until.0]),
                     until,
                     duration: began.elapsed(),
                 };

@@ -105,6 +105,9 @@ impl Engine {
         if is_within(&request.target, &self.core.files.directory) {
             return refuse("the directory of a backup must not be in the data directory");
         }
+        // A base that is not accepted is refused before anything is copied.
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        self.core.base_of_increment(&disk, &request.target)?;
         let mut requested = self.core.backup_job.requested();
         if let Some(backup) = &mut *requested {
             expire(backup);

@@ -107,6 +107,16 @@ pub(crate) fn write_catalogue(
     directory: &Path,
     catalogue: &Catalogue,
 ) -> StorageResult<()> {
+    write_catalogue_as(CATALOGUE_FILE, disk, directory, catalogue)
+}
+
+/// As [`write_catalogue`], to a file with another name.
+pub(crate) fn write_catalogue_as(
+    name: &str,
+    disk: &Arc<dyn Disk>,
+    directory: &Path,
+    catalogue: &Catalogue,
+) -> StorageResult<()> {
     let temporary: PathBuf = directory.join(TEMPORARY_FILE);
     if disk.exists(&temporary)? {
         disk.remove(&temporary)?;
@@ -121,7 +131,7 @@ pub(crate) fn write_catalogue(
         let _ = disk.remove(&temporary);
         return Err(error);
     }
-    disk.rename(&temporary, &directory.join(CATALOGUE_FILE))?;
+    disk.rename(&temporary, &directory.join(name))?;
     disk.sync_directory(directory)
 }
 

@@ -14,6 +14,7 @@
 //! Pins retain space, so a backup has limits: a number of bytes, a number of files that belong to no table any more, and a
 //! time without progress. Maintenance cancels a backup that exceeds one of them, and one during which a disk is full.
 
+use super::backup_history::BackupHistory;
 use super::index::Index;
 use super::messages::Messages;
 use parking_lot::Mutex;
@@ -123,6 +124,8 @@ impl ActiveBackup {
 /// The files that a backup needs; there is at most one backup at a time.
 #[derive(Debug, Default)]
 pub(crate) struct BackupFiles {
+    /// The backups that can be bases of increments.
+    pub history: BackupHistory,
     /// Whether a backup needs files, for callers that need not lock the state.
     is_active: AtomicBool,
     state: Mutex<Option<ActiveBackup>>,

@@ -192,6 +192,9 @@ impl IndexFiles {
         };
         let path = self.directory.join(&entry.path);
         let tree = Tree::create(disk, &path, entry.file, options, &self.cache)?;
+        if !entry.is_temporary() {
+            tree.count_epochs(self.backup.history.epochs());
+        }
         Ok(self.counted(tree, entry))
     }
 
@@ -207,6 +210,7 @@ impl IndexFiles {
         let path = self.directory.join(&entry.path);
         let generation = entry.durable_generation;
         let tree = Tree::open_not_before(&self.disk, &path, entry.file, generation, &self.cache)?;
+        tree.count_epochs(self.backup.history.epochs());
         self.backup.opened(entry.file, &tree);
         Ok(self.counted(tree, entry))
     }
@@ -216,6 +220,7 @@ impl IndexFiles {
         let path = self.directory.join(&entry.path);
         let generation = entry.durable_generation;
         let tree = Tree::open_damaged(&self.disk, &path, entry.file, generation, &self.cache)?;
+        tree.count_epochs(self.backup.history.epochs());
         self.backup.opened(entry.file, &tree);
         Ok(self.counted(tree, entry))
     }

@@ -1,15 +1,21 @@
 //! `teak backup`: a hot backup of a server, with mariadb-backup.
 //!
+//! An increment has the list of the base's blocks in the server's directory: the server copies only what it lacks.
+//!
 //! 1. Arm the backup: the server will begin it when mariadb-backup ends the blocking of commits.
 //! 2. Run mariadb-backup. The server copies Teak's files to the directory `#teak` in the target.
 //! 3. Wait for the server's copy.
 //! 4. Move Teak's files next to the others, so that the target has the form of a data directory.
 
+mod base;
 mod client;
 mod target;
 
+use self::base::Base;
 use self::client::{Client, State};
 use self::target::Target;
+use crate::backup_info::{CHECKPOINTS, first_of, value_of};
+use crate::sizes::grouped;
 use clap::Args;
 use std::io;
 use std::path::PathBuf;
@@ -29,9 +35,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Options of mariadb-backup that this command gives itself.
 const OWN: [&str; 5] = ["backup", "prepare", "copy-back", "move-back", "target-dir"];
 
-/// Files in which mariadb-backup says what it has copied; which one depends on its version.
-const SUMMARIES: [&str; 2] = ["xtrabackup_checkpoints", "mariadb_backup_checkpoints"];
-
 /// Copies the tables of a running server: those of Teak, and with mariadb-backup those of InnoDB and other engines.
 ///
 /// Transactions continue. All engines and the position of the binary log are copied as of one moment, at which the
@@ -41,6 +44,10 @@ const SUMMARIES: [&str; 2] = ["xtrabackup_checkpoints", "mariadb_backup_checkpoi
 /// The server itself copies Teak's files, so its user must be able to write the target. If this command runs as
 /// root, it makes a directory for the server.
 ///
+/// With --incremental-base, only those blocks are copied that another backup lacks, and of InnoDB those that
+/// `mariadb-backup --incremental-basedir` copies. The base is a full backup or another increment. An increment needs its base, and
+/// `teak restore` restores them together.
+///
 /// The exit code is 0 if the backup is complete, and 1 otherwise.
 ///
 /// Examples:
@@ -49,6 +56,8 @@ const SUMMARIES: [&str; 2] = ["xtrabackup_checkpoints", "mariadb_backup_checkpoi
 ///
 ///   teak backup --target-dir=/backup/monday --throttle=100 -- --user=backup --password=secret --parallel=4
 ///
+///   teak backup --target-dir=/backup/tuesday --incremental-base=/backup/monday
+///
 ///   teak backup --target-dir=/backup/monday --teak-only -- --socket=/run/mysqld/mysqld.sock
 #[derive(Args)]
 #[command(name = "backup", verbatim_doc_comment)]
@@ -56,6 +65,10 @@ pub(crate) struct Arguments {
     /// The directory to copy to, on the machine of the server. It must not exist, or be empty.
     #[arg(long)]
     target_dir: PathBuf,
+
+    /// A backup of the same server; only what it lacks is copied.
+    #[arg(long, value_name = "DIR")]
+    incremental_base: Option<PathBuf>,
 
     /// MiB per second that the server copies of Teak's files; 0: no limit.
     #[arg(long, default_value_t = 0)]
@@ -91,7 +104,9 @@ fn check_options(options: &[String]) -> io::Result<()> {
                 "commits must be blocked for a moment, or the engines would be copied as of different moments"
             }
             name if name.starts_with("stream") => "the server copies Teak's files to a directory",
-            name if name.starts_with("incremental") => "Teak's files are always copied completely",
+            name if name.starts_with("incremental") => {
+                "give the base with --incremental-base of teak backup"
+            }
             name if OWN.contains(&name) => "teak backup gives it itself",
             name if client::needs_value(name) && !long.contains('=') => "write it as --name=value",
             _ => continue,
@@ -105,13 +120,20 @@ fn check_options(options: &[String]) -> io::Result<()> {
 
 pub(crate) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     check_options(&arguments.options)?;
+    let base = arguments.incremental_base.as_deref();
+    let base = base
+        .map(|base| Base::open(base, arguments.teak_only))
+        .transpose()?;
     let client = Client::new(&arguments.client, &arguments.options);
     let owner = client.data_directory()?;
     let target = Target::create(&arguments.target_dir, &owner)?;
+    if let Some(base) = &base {
+        target.add_base(base)?;
+    }
     client.arm(&target.staging, arguments.throttle)?;
     let copied = match arguments.teak_only {
         true => client.block_commits(),
-        false => run_mariadb_backup(arguments, &client, &target),
+        false => run_mariadb_backup(arguments, base.as_ref(), &client, &target),
     };
     let outcome = copied.and_then(|()| wait_for_copy(&client));
     let state = match outcome {
@@ -122,7 +144,16 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
             return Err(error);
         }
     };
-    target.complete(&state)?;
+    let written = target.complete(&state, base.as_ref())?;
+    if let Some(base) = &base {
+        println!(
+            "increment of {}: {} of {} that the blocks of {} index files occupy",
+            base.directory.display(),
+            ByteSize(written.changed_bytes),
+            ByteSize(written.block_bytes),
+            grouped(written.files)
+        );
+    }
     println!(
         "complete: {} files of Teak, {}, as of position {} of its log; the cut took {} ms",
         state.files,
@@ -134,13 +165,19 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
 }
 
 /// Runs mariadb-backup, and extends the time for which the backup is armed.
-fn run_mariadb_backup(arguments: &Arguments, client: &Client, target: &Target) -> io::Result<()> {
+fn run_mariadb_backup(
+    arguments: &Arguments,
+    base: Option<&Base>,
+    client: &Client,
+    target: &Target,
+) -> io::Result<()> {
     let program = &arguments.mariadb_backup;
     let (first, rest) = client.split_defaults();
     let mut child = Command::new(program)
         .args(first)
         .arg("--backup")
         .arg(format!("--target-dir={}", target.directory.display()))
+        .args(base.map(|base| format!("--incremental-basedir={}", base.directory.display())))
         .args(rest)
         .spawn()
         .map_err(|error| {
@@ -162,11 +199,15 @@ fn run_mariadb_backup(arguments: &Arguments, client: &Client, target: &Target) -
             "mariadb-backup has failed: {status}"
         )));
     }
-    let summary = |name: &&str| std::fs::read_to_string(target.directory.join(name)).ok();
-    let summary = SUMMARIES.iter().find_map(summary).unwrap_or_default();
-    if !summary.contains("backup_type = full-backuped") {
-        let text = "mariadb-backup has not made a full copy in the target: see its option files";
-        return Err(io::Error::other(text));
+    let summary = first_of(&target.directory, &CHECKPOINTS).unwrap_or_default();
+    let (wanted, kind) = match base {
+        None => ("full-backuped", "a full copy"),
+        Some(_) => ("incremental", "an increment"),
+    };
+    if value_of(&summary, "backup_type") != Some(wanted) {
+        return Err(io::Error::other(format!(
+            "mariadb-backup has not made {kind} in the target: see its option files"
+        )));
     }
     let state = client.state()?;
     if state.stages > 1 {

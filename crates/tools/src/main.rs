@@ -1,10 +1,12 @@
 //! `teak`: command-line tools of the storage engine. `teak help` describes the commands.
 
 mod backup;
+mod backup_info;
 mod cell;
 mod convert_dump;
 mod definition;
 mod dump;
+mod increments;
 mod index_files;
 mod inspect;
 mod names;
@@ -50,7 +52,7 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
-        Command::Verify(arguments) => Ok(verify::run(&arguments)),
+        Command::Verify(arguments) => verify::run(&arguments),
     };
     outcome.unwrap_or_else(|error| {
         // The reader of a pipe needs no more, as with `teak dump ... | head`.

@@ -3,10 +3,13 @@
 //! 1. Find what leads from the backup to the target in the binary log, and verify the backup.
 //! 2. Copy the backup into the data directory, to a place that no server uses. `mariadb-backup --prepare` changes the
 //!    copy, never the backup.
+//!    Increments are applied to the copy in their order; Teak's files are merged at step 4 instead.
 //! 3. `mariadb-backup --move-back` puts the files in the order of a data directory.
-//! 4. With `--to`: start a private server, apply the transactions, and stop it.
-//! 5. Move the files to the data directory.
+//! 4. With increments: merge Teak's files of all backups into the data directory.
+//! 5. With `--to`: start a private server, apply the transactions, and stop it.
+//! 6. Move the files to the data directory.
 
+mod chain;
 mod copy;
 mod destination;
 mod events;
@@ -17,12 +20,15 @@ mod server;
 mod source;
 mod target;
 
+use self::chain::Chain;
 use self::copy::Copy;
 use self::destination::{Destination, check_empty};
 use self::plan::{Plan, plan};
 use self::server::{Launch, PrivateServer};
 use self::source::Source;
 use self::target::Target;
+use crate::backup_info::INFO as BACKUP_INFO;
+use crate::increments::is_teaks;
 use crate::index_files::find;
 use crate::server_options::{is_defaults, name_of};
 use crate::sizes::grouped;
@@ -32,6 +38,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use teak_base::ByteSize;
+use teak_engine::BACKUP_LIST_FILE;
 
 /// Options of mariadb-backup that this command gives itself, or that would leave the restore incomplete.
 const REFUSED: [&str; 9] = [
@@ -56,6 +63,9 @@ const INFO: &str = "teak_restore_info";
 /// `mariadb-backup --prepare`. The data directory must not exist, or be empty. Until the restore is complete,
 /// everything is below DATADIR/teak-restore.incomplete, and no server can start on DATADIR. After a failure this
 /// directory remains, with the output of the programs. Remove it before the next attempt.
+///
+/// Incremental backups are given with --incremental, in their order: the first one has the full backup as its base, and each
+/// other the one before it. The result is the state of the last one.
 ///
 /// --to names the last state that is wanted:
 ///
@@ -82,6 +92,8 @@ const INFO: &str = "teak_restore_info";
 ///
 ///   teak restore /backup/monday --datadir=/var/lib/mysql
 ///
+///   teak restore /backup/monday --incremental=/backup/tuesday --incremental=/backup/wednesday --datadir=/var/lib/mysql
+///
 ///   teak restore /backup/monday --datadir=/var/lib/mysql --to=0-1-4711 --binlog-dir=/var/log/mysql
 ///
 ///   teak restore /backup/monday --datadir=/var/lib/mysql --to='2026-05-31 17:45:00' --binlog-dir=/var/log/mysql
@@ -89,8 +101,12 @@ const INFO: &str = "teak_restore_info";
 #[derive(Args)]
 #[command(name = "restore", verbatim_doc_comment)]
 pub(crate) struct Arguments {
-    /// The directory of the backup.
+    /// The directory of the full backup.
     backup: PathBuf,
+
+    /// An incremental backup; may be repeated.
+    #[arg(long, value_name = "DIR")]
+    incremental: Vec<PathBuf>,
 
     /// The data directory to create. It must not exist, or be empty.
     #[arg(long)]
@@ -178,17 +194,20 @@ fn check_outside(directory: &Path, backup: &Path) -> io::Result<()> {
 
 pub(crate) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     check_options(&arguments.options)?;
-    let source = Source::open(&arguments.backup)?;
-    check_outside(&arguments.datadir, &source.directory)?;
+    let chain = Chain::open(&arguments.backup, &arguments.incremental)?;
+    for directory in chain.directories() {
+        check_outside(&arguments.datadir, &directory)?;
+    }
+    let source = chain.newest();
     check_empty(&arguments.datadir)?;
-    let forward = roll_forward(arguments, &source)?;
+    let forward = roll_forward(arguments, source)?;
     if source.is_whole {
         programs::version(&arguments.mariadb_backup)?;
     }
-    let files = source.verify()?;
+    let files = chain.verify()?;
     println!("verified: {files} files of Teak");
     let place = Destination::create(&arguments.datadir)?;
-    let restored = restore(arguments, &source, &place, forward.as_ref());
+    let restored = restore(arguments, &chain, &place, forward.as_ref());
     restored.map_err(|error| place.failed(&error))?;
     let shown = place.directory.display();
     match forward.map(|forward| forward.plan) {
@@ -198,7 +217,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
             joined(&plan.gtids),
             counted(plan.transactions)
         ),
-        None => println!("complete: {shown}{}", position(&source)),
+        None => println!("complete: {shown}{}", position(source)),
     }
     if !source.is_whole {
         println!(
@@ -274,23 +293,50 @@ fn roll_forward(arguments: &Arguments, source: &Source) -> io::Result<Option<Rol
 
 fn restore(
     arguments: &Arguments,
-    source: &Source,
+    chain: &Chain,
     place: &Destination,
     forward: Option<&RollForward>,
 ) -> io::Result<()> {
-    let copy = Copy::new(&source.directory, arguments.throttle);
-    let to = match source.is_whole {
-        true => &place.copy,
-        false => &place.data,
+    let source = chain.newest();
+    let (full, increments) = (chain.full(), chain.increments());
+    let copy = |from: &Path, to: &Path| {
+        let copy = Copy::new(from, arguments.throttle);
+        match increments.is_empty() {
+            true => copy.run(from, to),
+            false => copy.without(is_teaks).run(from, to),
+        }
     };
-    let bytes = copy.run(&source.directory, to)?;
+    let mut bytes = match source.is_whole {
+        true => copy(&full.directory, &place.copy)?,
+        false if increments.is_empty() => copy(&full.directory, &place.data)?,
+        false => 0,
+    };
+    if source.is_whole {
+        let program = Preparation::new(arguments, place);
+        program.prepare(None)?;
+        for increment in increments {
+            bytes += copy(&increment.directory, &place.increment)?;
+            program.prepare(Some(&place.increment))?;
+            fs::remove_dir_all(&place.increment)?;
+        }
+        program.move_back()?;
+        if increments.is_empty() {
+            check_moved(source, place)?;
+        }
+        fs::remove_dir_all(&place.copy)?;
+    }
+    if !increments.is_empty() {
+        bytes += chain.merge(&place.data, arguments.throttle)?;
+    }
     println!("copied: {}", ByteSize(bytes));
     if source.is_whole {
-        prepare(arguments, source, place)?;
         println!("prepared with {}", arguments.mariadb_backup.display());
     }
     // The data directory is no backup.
-    fs::remove_file(place.data.join(source::INFO))?;
+    for name in [BACKUP_INFO, BACKUP_LIST_FILE] {
+        // Backups of earlier versions have no list.
+        let _ = fs::remove_file(place.data.join(name));
+    }
     for name in source::INNODB_POSITION {
         // It would be wrong after the roll forward, and it lacks other engines' transactions.
         let _ = fs::remove_file(place.data.join(name));
@@ -315,27 +361,56 @@ fn restore(
     place.complete()
 }
 
-/// Prepares the copy, and moves its files to the new data directory.
-fn prepare(arguments: &Arguments, source: &Source, place: &Destination) -> io::Result<()> {
-    let (mut first, rest): (Vec<_>, Vec<_>) = arguments
-        .options
-        .iter()
-        .map(String::as_str)
-        .partition(|option| is_defaults(option));
-    if first.is_empty() {
-        // The options of a server on this machine are not those of the backup.
-        first.push("--no-defaults");
+/// Runs mariadb-backup on the copy of a backup.
+struct Preparation<'a> {
+    arguments: &'a Arguments,
+    place: &'a Destination,
+    first: Vec<&'a str>,
+    rest: Vec<&'a str>,
+}
+
+impl<'a> Preparation<'a> {
+    fn new(arguments: &'a Arguments, place: &'a Destination) -> Self {
+        let options = arguments.options.iter().map(String::as_str);
+        let (mut first, rest): (Vec<_>, Vec<_>) = options.partition(|option| is_defaults(option));
+        if first.is_empty() {
+            // The options of a server on this machine are not those of the backup.
+            first.push("--no-defaults");
+        }
+        Self {
+            arguments,
+            place,
+            first,
+            rest,
+        }
     }
-    let command = |step: &str| {
-        let mut command = Command::new(&arguments.mariadb_backup);
-        command.args(&first).arg(step);
-        command.arg(format!("--target-dir={}", place.copy.display()));
+
+    fn command(&self, step: &str) -> Command {
+        let mut command = Command::new(&self.arguments.mariadb_backup);
+        command.args(&self.first).arg(step);
+        command.arg(format!("--target-dir={}", self.place.copy.display()));
         command
-    };
-    programs::run(command("--prepare").args(&rest), place, "prepare.log")?;
-    let mut moved = command("--move-back");
-    moved.arg(format!("--datadir={}", place.data.display()));
-    programs::run(moved.args(&rest), place, "move-back.log")?;
+    }
+
+    /// Prepares the copy, or applies the copy of an increment to it.
+    fn prepare(&self, increment: Option<&Path>) -> io::Result<()> {
+        let mut command = self.command("--prepare");
+        if let Some(increment) = increment {
+            command.arg(format!("--incremental-dir={}", increment.display()));
+        }
+        programs::run(command.args(&self.rest), self.place, "prepare.log")
+    }
+
+    /// Moves the files of the copy to the new data directory.
+    fn move_back(&self) -> io::Result<()> {
+        let mut moved = self.command("--move-back");
+        moved.arg(format!("--datadir={}", self.place.data.display()));
+        programs::run(moved.args(&self.rest), self.place, "move-back.log")
+    }
+}
+
+/// Checks that the data directory has all of Teak's files.
+fn check_moved(source: &Source, place: &Destination) -> io::Result<()> {
     let count = |directory: &Path| {
         let found = find(&[directory.to_path_buf()]).map_err(io::Error::other);
         found.map(|paths| paths.len())
@@ -344,7 +419,7 @@ fn prepare(arguments: &Arguments, source: &Source, place: &Destination) -> io::R
     if count(&place.data)? != count(&source.directory)? || !catalogue.exists() {
         return refused("mariadb-backup has not moved all of Teak's files");
     }
-    fs::remove_dir_all(&place.copy)
+    Ok(())
 }
 
 /// The text about the restored position.

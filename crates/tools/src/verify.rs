@@ -1,8 +1,10 @@
 //! `teak verify`: checks index files without a server.
 
+use crate::increments::{Increments, find_increments};
 use crate::index_files::{find, open};
 use crate::sizes::grouped;
 use clap::Args;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use teak_base::{ByteSize, StorageResult};
@@ -17,11 +19,17 @@ use teak_base::{ByteSize, StorageResult};
 /// Prints a line for each file. The exit code is 0 if no file is damaged, and 1 otherwise. `teak recover` writes the rows that are
 /// left in a damaged file.
 ///
+/// A directory with an incremental backup is verified together with its bases: all blocks of each file must be in one
+/// of the backups. The bases are searched where they were when the backups were made, or given with
+/// --incremental-base.
+///
 /// Examples:
 ///
 ///   teak verify /var/lib/mysql
 ///
 ///   teak verify --quiet /backup/mysql/shop
+///
+///   teak verify /backup/tuesday --incremental-base=/archive/monday
 #[derive(Args)]
 #[command(name = "verify", verbatim_doc_comment)]
 pub(crate) struct Arguments {
@@ -29,20 +37,24 @@ pub(crate) struct Arguments {
     #[arg(required = true)]
     paths: Vec<PathBuf>,
 
+    /// The base of an incremental backup; if given again, the base of that one and so on.
+    #[arg(long, value_name = "DIR")]
+    incremental_base: Vec<PathBuf>,
+
     /// Print only damaged files.
     #[arg(short, long)]
     quiet: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let paths = match find(&arguments.paths) {
-        Ok(paths) => paths,
-        Err(error) => {
-            eprintln!("teak: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let mut damaged = 0;
+pub(crate) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
+    let paths = find(&arguments.paths).map_err(io::Error::other)?;
+    let increments = find_increments(&arguments.paths)?;
+    if !arguments.incremental_base.is_empty() && increments.len() != 1 {
+        return Err(io::Error::other(
+            "--incremental-base needs the directory of one incremental backup",
+        ));
+    }
+    let (mut files, mut damaged) = (paths.len(), 0);
     for path in &paths {
         match check(path) {
             Ok(line) if arguments.quiet => drop(line),
@@ -53,13 +65,35 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
             }
         }
     }
-    if !arguments.quiet {
-        println!("{} files, {damaged} damaged", paths.len());
+    for directory in &increments {
+        let mut faults = 0;
+        let verified = Increments::before(directory, &arguments.incremental_base);
+        let verified = verified.and_then(|increments| {
+            increments.verify(&mut |path, outcome| {
+                files += 1;
+                match outcome {
+                    Ok(_) if arguments.quiet => {}
+                    Ok(line) => println!("ok       {}: {line}", path.display()),
+                    Err(error) => {
+                        faults += 1;
+                        println!("damaged  {}: {error}", path.display());
+                    }
+                }
+            })
+        });
+        if let Err(error) = verified {
+            faults = faults.max(1);
+            println!("damaged  {}: {error}", directory.display());
+        }
+        damaged += faults;
     }
-    match damaged {
+    if !arguments.quiet {
+        println!("{files} files, {damaged} damaged");
+    }
+    Ok(match damaged {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
-    }
+    })
 }
 
 /// Checks a file; returns what it contains.

@@ -13,14 +13,22 @@ const BUFFER_BYTES: usize = 1 << 20;
 const HOLE_BYTES: usize = 4096;
 
 /// Limits the rate at which bytes are written.
-struct Pace {
+pub(super) struct Pace {
     bytes_per_second: u64,
     begun: Instant,
 }
 
 impl Pace {
+    /// `throttle`: MiB per second; 0: no limit.
+    pub(super) fn new(throttle: u32) -> Self {
+        Self {
+            bytes_per_second: u64::from(throttle) << 20,
+            begun: Instant::now(),
+        }
+    }
+
     /// Waits until `bytes` may have been written since the beginning.
-    fn wait(&self, bytes: u64) {
+    pub(super) fn wait(&self, bytes: u64) {
         if self.bytes_per_second > 0 {
             let due = u128::from(bytes) * 1000 / u128::from(self.bytes_per_second);
             let due = Duration::from_millis(u64::try_from(due).unwrap_or(u64::MAX));
@@ -30,6 +38,7 @@ impl Pace {
 }
 
 pub(super) struct Copy {
+    skips: fn(&str) -> bool,
     pace: Pace,
     progress: Progress,
     bytes: u64,
@@ -39,13 +48,24 @@ impl Copy {
     /// `throttle`: MiB per second; 0: no limit.
     pub(super) fn new(from: &Path, throttle: u32) -> Self {
         Self {
-            pace: Pace {
-                bytes_per_second: u64::from(throttle) << 20,
-                begun: Instant::now(),
-            },
+            pace: Pace::new(throttle),
+            skips: |_| false,
             progress: Progress::new(from.display().to_string(), Unit::Bytes, 0),
             bytes: 0,
         }
+    }
+
+    /// Copies one file; returns the bytes that were written.
+    pub(super) fn one(from: &Path, to: &Path) -> io::Result<u64> {
+        let mut copy = Self::new(from, 0);
+        copy.file(from, to)?;
+        Ok(copy.bytes)
+    }
+
+    /// Leaves out the files for whose names `skips` returns true.
+    pub(super) fn without(mut self, skips: fn(&str) -> bool) -> Self {
+        self.skips = skips;
+        self
     }
 
     /// Copies a directory with all that it contains; returns the bytes that were written.
@@ -62,6 +82,8 @@ impl Copy {
             let kind = entry.file_type()?;
             if kind.is_dir() {
                 self.directory(&source, &target)?;
+            } else if kind.is_file() && entry.file_name().to_str().is_some_and(self.skips) {
+                // The caller does not need it.
             } else if kind.is_file() {
                 self.file(&source, &target)
                     .map_err(|error| named(&target, &error))?;

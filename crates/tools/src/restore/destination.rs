@@ -29,6 +29,8 @@ pub(super) struct Destination {
     pub data: PathBuf,
     /// A copy of the backup, which mariadb-backup changes.
     pub copy: PathBuf,
+    /// A copy of an increment.
+    pub increment: PathBuf,
     /// Temporary files of the server.
     pub temporary: PathBuf,
     incomplete: PathBuf,
@@ -73,7 +75,8 @@ impl Destination {
         at(directory).map_err(|error| named(directory, &error))?;
         let directory = directory.canonicalize()?;
         let incomplete = directory.join(INCOMPLETE);
-        let [data, copy, temporary] = ["data", "backup", "tmp"].map(|name| incomplete.join(name));
+        let [data, copy, increment, temporary] =
+            ["data", "backup", "increment", "tmp"].map(|name| incomplete.join(name));
         for path in [&incomplete, &data, &temporary] {
             at(path).map_err(|error| named(path, &error))?;
         }
@@ -92,6 +95,7 @@ impl Destination {
             directory,
             data,
             copy,
+            increment,
             temporary,
             incomplete,
             owner,

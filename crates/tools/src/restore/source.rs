@@ -2,6 +2,8 @@
 
 use super::plan::Recorded;
 use super::target::LogPosition;
+use crate::backup_info::{BackupInfo, CHECKPOINTS, INFO, first_of, value_of};
+use crate::increments::{is_increment, verify_log};
 use crate::index_files::find;
 use crate::verify;
 use std::fs;
@@ -9,17 +11,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_disk::{Disk, ReadOnlyDisk};
-use teak_engine::StoredTables;
-use teak_write_ahead_log::{LogPart, survey_log};
+use teak_engine::{INCREMENT_CATALOGUE_FILE, StoredTables};
 
 /// Without it, the backup was not completed.
 pub(super) const CATALOGUE: &str = "teak.catalogue";
 
-/// What `teak backup` has written about Teak's files.
-pub(super) const INFO: &str = "teak_backup_info";
-
 // Files of mariadb-backup; their names depend on its version.
-const CHECKPOINTS: [&str; 2] = ["xtrabackup_checkpoints", "mariadb_backup_checkpoints"];
 const BINLOG: [&str; 2] = ["xtrabackup_binlog_info", "mariadb_backup_binlog_info"];
 const SERVER: [&str; 2] = ["xtrabackup_info", "mariadb_backup_info"];
 /// The position as InnoDB knows it; written by `--prepare`.
@@ -33,6 +30,8 @@ pub(super) struct Source {
     pub directory: PathBuf,
     /// The backup was made with mariadb-backup, and has the tables of all engines.
     pub is_whole: bool,
+    /// The backup has only what its base lacks.
+    pub is_increment: bool,
     /// The version of the server, for example `10.11.18-MariaDB`.
     pub server_version: Option<String>,
     /// The settings of the server that its files depend on, as lines of an option file.
@@ -42,18 +41,6 @@ pub(super) struct Source {
 
 fn refused(text: String) -> io::Error {
     io::Error::other(text)
-}
-
-fn first_of(directory: &Path, names: &[&str]) -> Option<String> {
-    let read = |name: &&str| fs::read_to_string(directory.join(name)).ok();
-    names.iter().find_map(read)
-}
-
-/// The value of a line `name = value`.
-fn value_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    let mut pairs = text.lines().filter_map(|line| line.split_once('='));
-    let found = pairs.find(|(left, _)| left.trim() == name);
-    found.map(|(_, right)| right.trim())
 }
 
 /// Parses `file<tab>position<tab>GTIDs`.
@@ -86,7 +73,12 @@ impl Source {
     pub(super) fn open(directory: &Path) -> io::Result<Self> {
         let named = |error| refused(format!("{}: {error}", directory.display()));
         let directory = directory.canonicalize().map_err(named)?;
-        if !directory.join(CATALOGUE).exists() || !directory.join(INFO).exists() {
+        let is_increment = is_increment(&directory);
+        let catalogue = match is_increment {
+            true => INCREMENT_CATALOGUE_FILE,
+            false => CATALOGUE,
+        };
+        if !directory.join(catalogue).exists() || !directory.join(INFO).exists() {
             return Err(refused(format!(
                 "{} is not a complete backup: there is no {INFO} with {CATALOGUE}",
                 directory.display()
@@ -102,6 +94,7 @@ impl Source {
         let text = fs::read_to_string(directory.join(SETTINGS)).unwrap_or_default();
         Ok(Self {
             is_whole: checkpoints.is_some(),
+            is_increment,
             server_version: value_of(&server, "server_version").map(str::to_owned),
             settings: settings(&text),
             recorded: recorded.transpose()?,
@@ -120,11 +113,8 @@ impl Source {
     /// If a file is missing or damaged, or the log ends before the moment of the backup.
     pub(super) fn verify(&self) -> io::Result<u64> {
         let directory = &self.directory;
-        let info = fs::read_to_string(directory.join(INFO))?;
-        let number = |name: &str| value_of(&info, name).and_then(|value| value.parse::<u64>().ok());
-        let (Some(files), Some(position)) = (number("files"), number("position")) else {
-            return Err(refused(format!("{INFO} is damaged")));
-        };
+        let info = BackupInfo::read(directory)?;
+        let files = info.files;
         let paths = find(std::slice::from_ref(directory)).map_err(io::Error::other)?;
         let mut damaged = 0;
         for path in &paths {
@@ -149,34 +139,8 @@ impl Source {
         let disk: Arc<dyn Disk> = Arc::new(ReadOnlyDisk);
         let catalogue = StoredTables::read(&disk, directory);
         catalogue.map_err(|error| refused(format!("the backup is damaged: {error}")))?;
-        self.verify_log(position)?;
+        verify_log(directory, info.position)?;
         Ok(files)
-    }
-
-    /// A damaged end of the log would not be noticed by recovery, because a crash can leave one.
-    fn verify_log(&self, position: u64) -> io::Result<()> {
-        let mut end = None;
-        let mut damage = None;
-        let surveyed =
-            survey_log::<teak_base::StorageError>(&ReadOnlyDisk, &self.directory, &mut |part| {
-                match part {
-                    LogPart::Damage(error) => damage = damage.take().or(Some(error)),
-                    LogPart::End { lsn, .. } => end = Some(lsn.0),
-                    _ => {}
-                }
-                Ok(())
-            });
-        let damage = surveyed.err().or(damage);
-        if let Some(damage) = damage {
-            return Err(refused(format!("the backup is damaged: {damage}")));
-        }
-        match end {
-            Some(end) if end >= position => Ok(()),
-            _ => Err(refused(format!(
-                "the backup is damaged: its log ends at position {}, and must end at {position}",
-                end.unwrap_or(0)
-            ))),
-        }
     }
 }
 

@@ -35,7 +35,7 @@ include plugin/objects.mk
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin install deb deb-test demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-resident bench-load bench-memory bench-rivals bench-tpch bench-costs sysbench group-commit publish suites clients kill-test kill-loads ddl-kill isolation online-ddl flip replication spider compare full-disk-test backup-test restore-test soak monitoring simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin install deb deb-test demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-resident bench-load bench-memory bench-rivals bench-tpch bench-costs sysbench group-commit publish suites clients kill-test kill-loads ddl-kill isolation online-ddl flip replication spider compare full-disk-test backup-test increments-test restore-test soak monitoring simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## list these commands; VARIABLE=value is a default, BEFORE= another build of the plugin to compare with
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -184,6 +184,9 @@ kill-loads: build ## kill -9 the server KILLS=20 times during LOAD DATA (SEED=)
 
 backup-test: build tools ## hot backups of a server under load, restored and compared (ROUNDS=4 MARIADB_BACKUP=)
 	@python3 -m tests.backup.run $(if $(ROUNDS),--rounds=$(ROUNDS))
+
+increments-test: build tools ## a full backup and increments of a server under load, each restored (INCREMENTS=5)
+	@python3 -m tests.backup.increments --increments=$(or $(INCREMENTS),5) --every --seconds=2
 
 restore-test: build tools ## restore a backup to transactions of the binary log, by GTID, position and time (TARGETS=3)
 	@python3 -m tests.backup.restore $(if $(TARGETS),--targets=$(TARGETS))

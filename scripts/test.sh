@@ -118,6 +118,7 @@ for name; do
         backup)
             make --no-print-directory tools
             stage backup python3 -m tests.backup.run
+            stage increments python3 -m tests.backup.increments --quick
             stage restore python3 -m tests.backup.restore --targets="${RESTORE_TARGETS:-3}"
             ;;
         flip) stage flip python3 -m tests.corruption.run --rounds="${ROUNDS:-15}" --seed=1 ;;

@@ -45,10 +45,10 @@ def create_large(connection):
 class Writers:
     """Threads that transfer money, one that changes tables, and one that rewrites a table that takes long to copy."""
 
-    def __init__(self, server, bank, seed):
+    def __init__(self, server, bank, seed, done=(0,) * WRITERS):
         self.server, self.bank = server, bank
         self.ends = threading.Event()
-        self.done = [0] * WRITERS  # the last committed transfer of each writer
+        self.done = list(done)  # the last committed transfer of each writer
         self.blocks_written = 0
         self.errors = []
         self.threads = [threading.Thread(target=self._run, args=(self._transfer, number, seed + number)) for number in range(WRITERS)]

@@ -24,6 +24,8 @@ mod chain;
 mod cut;
 mod job;
 mod list;
+#[cfg(feature = "fuzzing")]
+mod list_fuzzing;
 
 use self::list::{FileWriter, ListWriter};
 use crate::catalogue::{CATALOGUE_FILE, Catalogue, write_catalogue_as};
@@ -50,6 +52,9 @@ use teak_write_ahead_log::LogHold;
 pub use self::chain::{BackupChain, check_base};
 pub use self::job::{BackupReport, BackupRequest};
 pub use self::list::{BACKUP_LIST_FILE, BackupIdentity, BackupList, ListedBlocks, ListedFile};
+
+#[cfg(feature = "fuzzing")]
+pub(crate) use self::list_fuzzing::{fuzz_list_parts, fuzz_list_seed};
 
 /// The list of the base in the target of an increment.
 pub const BASE_LIST_FILE: &str = "teak_base";

@@ -1,8 +1,9 @@
-//! Fuzz targets: the decoders of the catalogue and of retained log records, and recovery. Not part
+//! Fuzz targets: the decoders of the catalogue, of retained log records and of lists of backups, and recovery. Not part
 //! of the public interface.
 // A target panics when it finds a fault.
 #![allow(clippy::expect_used, clippy::panic)]
 
+mod backup_list;
 mod decoders;
 mod recovery;
 mod retained;
@@ -11,6 +12,11 @@ use teak_base::fuzzing::Target;
 
 /// The targets of this crate.
 pub const TARGETS: &[Target] = &[
+    Target {
+        name: "backup_list",
+        run: backup_list::backup_list,
+        seeds: backup_list::backup_list_seeds,
+    },
     Target {
         name: "catalogue",
         run: decoders::catalogue,

@@ -2,6 +2,7 @@
 
 use crate::backup_info::{BackupInfo, INFO};
 use crate::progress::{Progress, Unit};
+use crate::sizes::grouped;
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
@@ -143,7 +144,7 @@ impl Increments {
                     let (all, own) = (listed.block_bytes, listed.changed_bytes);
                     format!(
                         "{} blocks of {}, of which {} are in the increment",
-                        listed.blocks,
+                        grouped(listed.blocks),
                         ByteSize(all),
                         ByteSize(own)
                     )

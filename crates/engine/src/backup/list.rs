@@ -197,14 +197,14 @@ impl ListedFile {
 
 /// Writes a list. Several threads may add files.
 pub(super) struct ListWriter {
-    file: Arc<dyn DiskFile>,
+    pub file: Arc<dyn DiskFile>,
     identity: BackupIdentity,
-    written: Mutex<Written>,
+    pub written: Mutex<Written>,
 }
 
-struct Written {
+pub(super) struct Written {
     end: u64,
-    files: Vec<ListedFile>,
+    pub files: Vec<ListedFile>,
 }
 
 /// The records of one file.
@@ -250,11 +250,7 @@ impl ListWriter {
     pub(super) fn finish(&self) -> StorageResult<u64> {
         let mut written = self.written.lock();
         written.files.sort_by_key(|listed| listed.file);
-        let mut index = Vec::new();
-        index.put_varint(written.files.len() as u64);
-        for listed in &written.files {
-            listed.encode(&mut index);
-        }
+        let index = encode_index(&written.files);
         let mut trailer = TRAILER_MAGIC.to_vec();
         trailer.put_u64(written.end);
         trailer.put_u64(index.len() as u64);
@@ -266,6 +262,15 @@ impl ListWriter {
         self.file.sync()?;
         Ok(at + trailer.len() as u64)
     }
+}
+
+pub(super) fn encode_index(files: &[ListedFile]) -> Vec<u8> {
+    let mut index = Vec::new();
+    index.put_varint(files.len() as u64);
+    for listed in files {
+        listed.encode(&mut index);
+    }
+    index
 }
 
 /// The checksum of a chunk, which covers where it is and to which backup it belongs.
@@ -380,7 +385,7 @@ impl BackupList {
         })
     }
 
-    fn decode_index(bytes: &[u8]) -> Result<Vec<ListedFile>, Malformed> {
+    pub(super) fn decode_index(bytes: &[u8]) -> Result<Vec<ListedFile>, Malformed> {
         let mut take = Take::new(bytes);
         let mut files: Vec<ListedFile> = Vec::new();
         for _ in 0..take.varint()? {

@@ -217,6 +217,27 @@ mod tests {
     }
 
     #[test]
+    fn the_example_is_written_and_read() {
+        let page = include_str!("../../../docs/design/format.md");
+        let section = page.split("\n### Example of epochs").nth(1).unwrap();
+        let example = section.split("```hex\n").nth(1).unwrap();
+        let lines = example.split("```").next().unwrap().lines();
+        let bytes: Vec<u8> = lines
+            .flat_map(|line| line.split('|').next().unwrap().split_whitespace())
+            .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+            .collect();
+        let epochs = BackupEpochs::default();
+        let mut map = EpochMap::default();
+        epochs.advance();
+        map.note(extent(2, 3), &epochs);
+        epochs.advance();
+        map.note(extent(5, 1), &epochs);
+        assert_eq!(map.encode().unwrap(), bytes);
+        let read = EpochMap::decode(&mut Take::new(&bytes)).unwrap();
+        assert_eq!(read.ranges, map.ranges);
+    }
+
+    #[test]
     fn a_map_stays_small_and_no_epoch_decreases() {
         let epochs = BackupEpochs::default();
         let mut map = EpochMap::default();

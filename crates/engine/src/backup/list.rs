@@ -543,3 +543,6 @@ impl Iterator for ListedBlocks {
         next
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -241,6 +241,25 @@ mod tests {
     }
 
     #[test]
+    fn the_example_is_written_and_read() {
+        let page = include_str!("../../../../docs/design/format.md");
+        let section = page.split("\n### Backups of a data directory").nth(1);
+        let example = section.unwrap().split("```hex\n").nth(1).unwrap();
+        let lines = example.split("```").next().unwrap().lines();
+        let bytes: Vec<u8> = lines
+            .flat_map(|line| line.split('|').next().unwrap().split_whitespace())
+            .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+            .collect();
+        let mut id = BackupId::NONE;
+        for (byte, value) in id.0.iter_mut().zip(0x10..) {
+            *byte = value;
+        }
+        let encoded = encode(4, &[(3, id)]);
+        assert_eq!(encoded, bytes, "{encoded:02x?}");
+        assert_eq!(decode(&bytes), Ok((4, vec![(3, id)])));
+    }
+
+    #[test]
     fn a_damaged_file_begins_a_new_history() {
         let bytes = encode(7, &[(3, BackupId::new(&[1]))]);
         assert!(decode(&bytes).is_ok());

@@ -159,6 +159,16 @@ static MYSQL_THDVAR_ULONGLONG(bulk_load_threshold, PLUGIN_VAR_RQCMDARG,
                               "to the files of the table, without log records for them",
                               nullptr, nullptr, 4 << 20, 0, ULONGLONG_MAX, 0);
 
+static MYSQL_THDVAR_ULONGLONG(bulk_load_bytes_per_second, PLUGIN_VAR_RQCMDARG,
+                              "Bytes per second of keys and values that LOAD DATA, INSERT ... SELECT, CREATE TABLE ... "
+                              "SELECT and ALTER TABLE ... ALGORITHM=COPY insert. 0: no limit",
+                              nullptr, nullptr, 0, 0, ULONGLONG_MAX, 0);
+
+static MYSQL_THDVAR_ULONGLONG(bulk_load_rows_per_second, PLUGIN_VAR_RQCMDARG,
+                              "Rows per second that LOAD DATA, INSERT ... SELECT, CREATE TABLE ... SELECT and ALTER "
+                              "TABLE ... ALGORITHM=COPY insert. 0: no limit",
+                              nullptr, nullptr, 0, 0, ULONGLONG_MAX, 0);
+
 static MYSQL_SYSVAR_UINT(
     fsync_log_period, fsync_log_period, PLUGIN_VAR_RQCMDARG,
     "Milliseconds within which the log is synced after commits under teak_commit_sync=OFF. 0: the log is only synced "
@@ -264,6 +274,8 @@ struct st_mysql_sys_var *system_variables[] = {MYSQL_SYSVAR(cache_size),
                                                MYSQL_SYSVAR(io_capacity),
                                                MYSQL_SYSVAR(directio),
                                                MYSQL_SYSVAR(bulk_load_threshold),
+                                               MYSQL_SYSVAR(bulk_load_rows_per_second),
+                                               MYSQL_SYSVAR(bulk_load_bytes_per_second),
                                                MYSQL_SYSVAR(loader_memory_size),
                                                MYSQL_SYSVAR(tmp_dir),
                                                MYSQL_SYSVAR(backup_target),
@@ -292,6 +304,10 @@ void set_session_last_lock_timeout(THD *thd, char *text) {
 bool session_commit_sync(THD *thd) { return THDVAR(thd, commit_sync); }
 
 ulonglong session_bulk_load_threshold(THD *thd) { return THDVAR(thd, bulk_load_threshold); }
+
+ulonglong session_bulk_load_rows_per_second(THD *thd) { return THDVAR(thd, bulk_load_rows_per_second); }
+
+ulonglong session_bulk_load_bytes_per_second(THD *thd) { return THDVAR(thd, bulk_load_bytes_per_second); }
 
 bool session_group_by_pushdown(THD *thd) { return THDVAR(thd, group_by_pushdown); }
 

@@ -38,6 +38,9 @@ bool session_group_by_pushdown(THD *thd);
 bool session_refuse_stale_writes(THD *thd);
 bool session_commit_sync(THD *thd);
 ulonglong session_bulk_load_threshold(THD *thd);
+/* How fast a statement may insert many rows; 0: no limit. */
+ulonglong session_bulk_load_rows_per_second(THD *thd);
+ulonglong session_bulk_load_bytes_per_second(THD *thd);
 
 /* The limits of hot backups. */
 uint64_t backup_bytes_per_second();

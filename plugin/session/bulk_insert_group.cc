@@ -91,6 +91,7 @@ bool BulkInsertGroup::count_row_by_row(size_t bytes, size_t bytes_max) {
 void BulkInsertGroup::begin_statement() {
   row_by_row_bytes_ = row_by_row_rows_ = 0;
   counted_ = false;
+  pace_.begin_statement();
 }
 
 }  // namespace teak

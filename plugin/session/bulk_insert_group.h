@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/core.h"
+#include "session/insert_pace.h"
 
 namespace teak {
 
@@ -64,6 +65,7 @@ class BulkInsertGroup {
   bool count_row_by_row(size_t bytes, size_t bytes_max);
   /* Called when a statement begins. */
   void begin_statement();
+  InsertPace &pace() { return pace_; }
 
  private:
   void return_memory();
@@ -79,6 +81,7 @@ class BulkInsertGroup {
   uint32_t tables_ = 1;
   size_t row_by_row_bytes_ = 0, row_by_row_rows_ = 0;
   bool counted_ = false;
+  InsertPace pace_;
 };
 
 }  // namespace teak

@@ -40,6 +40,7 @@
 #include "table/discovery.h"
 #include "table/drop_table.h"
 #include "table/table_metadata.h"
+#include "table/tokudb_alias.h"
 
 // A function of the server that none of its headers declares. It adds to the list of directories that are not shown as
 // databases. It may be called only while the server starts.
@@ -245,6 +246,7 @@ int deinit(void *) {
 }
 
 struct st_mysql_storage_engine storage_engine = {MYSQL_HANDLERTON_INTERFACE_VERSION};
+struct st_mysql_storage_engine tokudb_alias_engine = {MYSQL_HANDLERTON_INTERFACE_VERSION};
 
 }  // namespace
 
@@ -280,6 +282,21 @@ maria_declare_plugin(teak) {
   0x0001,
   teak::status_variables,
   teak::system_variables,
+  "0.1",
+  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+},
+{
+  MYSQL_STORAGE_ENGINE_PLUGIN,
+  &teak::tokudb_alias_engine,
+  "TokuDB",
+  "The Teak contributors",
+  "Another name of TEAK in CREATE TABLE and ALTER TABLE, with teak_tokudb_alias=ON",
+  PLUGIN_LICENSE_GPL,
+  teak::init_tokudb_alias,
+  teak::deinit_tokudb_alias,
+  0x0001,
+  nullptr,
+  nullptr,
   "0.1",
   MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
 },

@@ -33,6 +33,7 @@ uint background_threads;
 uint checkpoint_period;
 uint io_capacity;
 my_bool directio;
+my_bool accepts_tokudb;
 uint open_files;
 ulonglong max_lock_memory;
 ulonglong loader_memory_size;
@@ -169,6 +170,10 @@ static MYSQL_THDVAR_ULONGLONG(bulk_load_rows_per_second, PLUGIN_VAR_RQCMDARG,
                               "TABLE ... ALGORITHM=COPY insert. 0: no limit",
                               nullptr, nullptr, 0, 0, ULONGLONG_MAX, 0);
 
+static MYSQL_SYSVAR_BOOL(tokudb_alias, accepts_tokudb, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+                         "CREATE TABLE and ALTER TABLE accept ENGINE=TokuDB as another name of ENGINE=TEAK", nullptr,
+                         nullptr, false);
+
 static MYSQL_SYSVAR_UINT(
     fsync_log_period, fsync_log_period, PLUGIN_VAR_RQCMDARG,
     "Milliseconds within which the log is synced after commits under teak_commit_sync=OFF. 0: the log is only synced "
@@ -276,6 +281,7 @@ struct st_mysql_sys_var *system_variables[] = {MYSQL_SYSVAR(cache_size),
                                                MYSQL_SYSVAR(bulk_load_threshold),
                                                MYSQL_SYSVAR(bulk_load_rows_per_second),
                                                MYSQL_SYSVAR(bulk_load_bytes_per_second),
+                                               MYSQL_SYSVAR(tokudb_alias),
                                                MYSQL_SYSVAR(loader_memory_size),
                                                MYSQL_SYSVAR(tmp_dir),
                                                MYSQL_SYSVAR(backup_target),
@@ -308,6 +314,8 @@ ulonglong session_bulk_load_threshold(THD *thd) { return THDVAR(thd, bulk_load_t
 ulonglong session_bulk_load_rows_per_second(THD *thd) { return THDVAR(thd, bulk_load_rows_per_second); }
 
 ulonglong session_bulk_load_bytes_per_second(THD *thd) { return THDVAR(thd, bulk_load_bytes_per_second); }
+
+bool tokudb_alias() { return accepts_tokudb; }
 
 bool session_group_by_pushdown(THD *thd) { return THDVAR(thd, group_by_pushdown); }
 

@@ -42,6 +42,9 @@ ulonglong session_bulk_load_threshold(THD *thd);
 ulonglong session_bulk_load_rows_per_second(THD *thd);
 ulonglong session_bulk_load_bytes_per_second(THD *thd);
 
+/* Whether ENGINE=TokuDB is accepted. */
+bool tokudb_alias();
+
 /* The limits of hot backups. */
 uint64_t backup_bytes_per_second();
 uint64_t backup_lease_milliseconds();

@@ -20,6 +20,8 @@ bool PushedQuery::set(const Query &query, bool has_all_items) {
     // The server computes these from the results. See Create_tmp_table::add_fields() in the server.
     if (item->with_sum_func() && item->type() != Item::SUM_FUNC_ITEM && !has_all_items) continue;
     if (item->const_item() && !has_all_items) {
+      // A number of rows that the server has got from records(). It would clear it with the other aggregates.
+      if (item->type() == Item::SUM_FUNC_ITEM) return false;
       // Hidden ones, which precede the others, are stored.
       if (results_.size() < static_cast<size_t>(query.n_aux)) return false;
       continue;

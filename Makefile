@@ -35,7 +35,7 @@ include plugin/objects.mk
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin install deb deb-test demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-resident bench-load bench-memory bench-rivals bench-tpch bench-costs sysbench group-commit publish suites clients kill-test kill-loads ddl-kill isolation online-ddl flip replication spider compare full-disk-test backup-test increments-test restore-test soak monitoring simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin install deb deb-test demo test bench bench-rollback bench-tables bench-checkpoint bench-recovery bench-space bench-resident bench-load bench-memory bench-rivals bench-tpch bench-costs sysbench group-commit publish suites clients kill-test kill-loads ddl-kill isolation online-ddl flip replication spider compare full-disk-test backup-test increments-test restore-test migrate-test soak monitoring simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## list these commands; VARIABLE=value is a default, BEFORE= another build of the plugin to compare with
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -181,6 +181,9 @@ kill-test: build ## kill -9 the server KILLS=20 times under writers (SEED=, ENGI
 
 kill-loads: build ## kill -9 the server KILLS=20 times during LOAD DATA (SEED=)
 	@python3 -m tests.crash.loads --kills=$(KILLS) $(if $(SEED),--seed=$(SEED))
+
+migrate-test: build tools ## convert tables of InnoDB, MyISAM and Aria with `teak migrate`
+	@python3 -m tests.migrate.run
 
 backup-test: build tools ## hot backups of a server under load, restored and compared (ROUNDS=4 MARIADB_BACKUP=)
 	@python3 -m tests.backup.run $(if $(ROUNDS),--rounds=$(ROUNDS))

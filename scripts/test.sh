@@ -3,12 +3,12 @@
 # tests and its amount of work in its own unit (statements, kills, seeds, ...). The last line counts the tests of all
 # stages.
 #   scripts/test.sh [stage...]     default: all stages: setup lint cargo schedules build codecs mtr compare clients suites
-#                                  isolation online_ddl kill ddl_kill flip replication spider full-disk backup soak monitoring simulate c-library
+#                                  isolation online_ddl kill ddl_kill flip replication spider full-disk backup migrate soak monitoring simulate c-library
 #   STATEMENTS=250000 TRANSACTIONS=3000 KILLS=20 LOAD_KILLS=10 DDL_KILLS=10 ONLINE_ROUNDS=4 ROUNDS=15 REPLICATION_KILLS=5 RESTORE_TARGETS=3 MINUTES=1 SEEDS=300 SCHEDULES=200    sizes of some stages (the defaults)
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-[ $# -gt 0 ] || set -- setup lint cargo schedules build codecs mtr compare clients suites isolation online_ddl kill ddl_kill flip replication spider full-disk backup soak monitoring simulate c-library
+[ $# -gt 0 ] || set -- setup lint cargo schedules build codecs mtr compare clients suites isolation online_ddl kill ddl_kill flip replication spider full-disk backup migrate soak monitoring simulate c-library
 RESULTS=$BUILD/test
 SEEDS=${SEEDS:-300} SCHEDULES=${SCHEDULES:-200}
 REPORTED_LINES_MAX=12
@@ -120,6 +120,10 @@ for name; do
             stage backup python3 -m tests.backup.run
             stage increments python3 -m tests.backup.increments --quick
             stage restore python3 -m tests.backup.restore --targets="${RESTORE_TARGETS:-3}"
+            ;;
+        migrate)
+            make --no-print-directory tools
+            stage migrate python3 -m tests.migrate.run
             ;;
         flip) stage flip python3 -m tests.corruption.run --rounds="${ROUNDS:-15}" --seed=1 ;;
         replication) stage replication python3 -m tests.replication.run --seconds=3 --kills="${REPLICATION_KILLS:-5}" ;;

@@ -16,6 +16,7 @@ use self::client::{Client, State};
 use self::target::Target;
 use crate::backup_info::{CHECKPOINTS, first_of, value_of};
 use crate::sizes::grouped;
+use crate::sql_client::{SqlClient, needs_value};
 use clap::Args;
 use std::io;
 use std::path::PathBuf;
@@ -108,7 +109,7 @@ fn check_options(options: &[String]) -> io::Result<()> {
                 "give the base with --incremental-base of teak backup"
             }
             name if OWN.contains(&name) => "teak backup gives it itself",
-            name if client::needs_value(name) && !long.contains('=') => "write it as --name=value",
+            name if needs_value(name) && !long.contains('=') => "write it as --name=value",
             _ => continue,
         };
         return Err(io::Error::other(format!(
@@ -124,7 +125,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     let base = base
         .map(|base| Base::open(base, arguments.teak_only))
         .transpose()?;
-    let client = Client::new(&arguments.client, &arguments.options);
+    let client = Client(SqlClient::new(&arguments.client, &arguments.options));
     let owner = client.data_directory()?;
     let target = Target::create(&arguments.target_dir, &owner)?;
     if let Some(base) = &base {
@@ -172,7 +173,7 @@ fn run_mariadb_backup(
     target: &Target,
 ) -> io::Result<()> {
     let program = &arguments.mariadb_backup;
-    let (first, rest) = client.split_defaults();
+    let (first, rest) = client.0.split_defaults();
     let mut child = Command::new(program)
         .args(first)
         .arg("--backup")

@@ -9,6 +9,7 @@ mod dump;
 mod increments;
 mod index_files;
 mod inspect;
+mod migrate;
 mod names;
 mod output;
 mod paths;
@@ -18,6 +19,7 @@ mod restore;
 mod rows;
 mod server_options;
 mod sizes;
+mod sql_client;
 mod stored_file;
 mod verify;
 
@@ -39,6 +41,7 @@ enum Command {
     ConvertDump(convert_dump::Arguments),
     Dump(dump::Arguments),
     Inspect(inspect::Arguments),
+    Migrate(migrate::Arguments),
     Recover(recover::Arguments),
     Restore(restore::Arguments),
     Verify(verify::Arguments),
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Command::ConvertDump(arguments) => convert_dump::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),

@@ -59,6 +59,11 @@ pub(crate) fn table_of(name: &str) -> String {
     decoded(name).unwrap_or_else(|| name.to_owned())
 }
 
+/// The name of the file or directory of a table or database.
+pub(crate) fn file_name_of(name: &str) -> String {
+    encoded(name)
+}
+
 /// A name of the catalogue as users write it, if [`find`] finds it by that: `database.table`.
 pub(crate) fn shown(name: &str) -> String {
     let names = [name.to_owned()];

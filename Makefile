@@ -221,8 +221,9 @@ compare: build ## compare STATEMENTS=100000 random statements with InnoDB (SEED=
 soak: build ## mixed load for MINUTES=120 with kills: no bound may be crossed (STALL= maximum ms of a statement, PAUSE= ms between steps of a session, SEED=)
 	@python3 -m tests.soak.run --minutes=$(or $(MINUTES),120) $(if $(STALL),--stall=$(STALL)) $(if $(PAUSE),--pause=$(PAUSE)) $(if $(SEED),--seed=$(SEED))
 
-monitoring: build ## check status variables under load, the dashboard and the alarms
+monitoring: build tools ## check status variables under load, the dashboard, the alarms and `teak top`
 	@python3 -m tests.monitoring.run
+	@python3 -m tests.monitoring.top
 
 simulate: ## run the crash simulator on SEEDS=1000 seeds (FIRST=)
 	@cargo run --quiet --release -p teak-simulator -- --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))

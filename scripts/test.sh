@@ -129,7 +129,11 @@ for name; do
         replication) stage replication python3 -m tests.replication.run --seconds=3 --kills="${REPLICATION_KILLS:-5}" ;;
         spider) stage spider python3 -m tests.spider.run --seconds=2 ;;
         soak) stage soak python3 -m tests.soak.run --minutes="${MINUTES:-1}" --kill-minutes=0.4 --tables=200 ;;
-        monitoring) stage monitoring python3 -m tests.monitoring.run ;;
+        monitoring)
+            make --no-print-directory tools
+            stage monitoring python3 -m tests.monitoring.run
+            stage top python3 -m tests.monitoring.top
+            ;;
         c-library) stage c-library python3 -m tests.c_library.run ;;
         simulate) stage simulate make --no-print-directory simulate SEEDS="$SEEDS" ;;
         *) fail "There is no stage $name." ;;

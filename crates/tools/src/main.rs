@@ -21,6 +21,7 @@ mod server_options;
 mod sizes;
 mod sql_client;
 mod stored_file;
+mod top;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -44,6 +45,7 @@ enum Command {
     Migrate(migrate::Arguments),
     Recover(recover::Arguments),
     Restore(restore::Arguments),
+    Top(top::Arguments),
     Verify(verify::Arguments),
 }
 
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
     };
     outcome.unwrap_or_else(|error| {

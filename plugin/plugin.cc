@@ -57,29 +57,29 @@ handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *memory) 
   return new (memory) ha_teak(hton, share);
 }
 
-int commit(handlerton *, THD *thd, bool all) {
+int commit(THD *thd, bool all) {
   Session *session = Session::find(thd);
   return session == nullptr ? 0 : session->commit(all);
 }
 
-int rollback(handlerton *, THD *thd, bool all) {
+int rollback(THD *thd, bool all) {
   Session *session = Session::find(thd);
   return session == nullptr ? 0 : session->rollback(all);
 }
 
-int prepare(handlerton *, THD *thd, bool all) {
+int prepare(THD *thd, bool all) {
   Session *session = Session::find(thd);
   return session == nullptr ? 0 : session->prepare(all);
 }
 
-void commit_ordered(handlerton *, THD *thd, bool all) {
+void commit_ordered(THD *thd, bool all) {
   if (Session *session = Session::find(thd)) session->commit_ordered(all);
 }
 
-int close_connection(handlerton *hton, THD *thd) {
+int close_connection(THD *thd) {
   Session *session = Session::find(thd);
   // Takes the lock under which KILL reads the pointer.
-  thd_set_ha_data(thd, hton, nullptr);
+  thd_set_ha_data(thd, engine_handlerton, nullptr);
   delete session;
   return 0;
 }
@@ -88,7 +88,7 @@ void kill_query(handlerton *, THD *thd, enum thd_kill_levels) {
   if (Session *session = Session::find(thd)) session->interrupt();
 }
 
-int savepoint_set(handlerton *, THD *thd, void *savepoint) {
+int savepoint_set(THD *thd, void *savepoint) {
   Session *session = Session::find(thd);
   if (session == nullptr) return HA_ERR_NO_SAVEPOINT;
   uint64_t mark = 0;
@@ -97,7 +97,7 @@ int savepoint_set(handlerton *, THD *thd, void *savepoint) {
   return error;
 }
 
-int savepoint_rollback(handlerton *, THD *thd, void *savepoint) {
+int savepoint_rollback(THD *thd, void *savepoint) {
   Session *session = Session::find(thd);
   if (session == nullptr) return HA_ERR_NO_SAVEPOINT;
   uint64_t mark;
@@ -107,14 +107,14 @@ int savepoint_rollback(handlerton *, THD *thd, void *savepoint) {
 
 /* Whether metadata locks taken since the savepoint can be released: only if the transaction has neither locks nor
    writes in the engine. */
-bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd) {
+bool savepoint_rollback_can_release_mdl(THD *thd) {
   Session *session = Session::find(thd);
   return session != nullptr && !session->holds_locks();
 }
 
-int savepoint_release(handlerton *, THD *, void *) { return 0; }
+int savepoint_release(THD *, void *) { return 0; }
 
-int start_consistent_snapshot(handlerton *, THD *thd) {
+int start_consistent_snapshot(THD *thd) {
   Session *session = Session::find_or_create(thd);
   return session == nullptr ? HA_ERR_OUT_OF_MEM : session->take_snapshot();
 }
@@ -207,22 +207,22 @@ int init(void *plugin) {
   hton->discover_table = discover_table;
   hton->discover_table_names = discover_table_names;
   hton->discover_table_existence = discover_table_existence;
-  hton->commit = commit;
-  hton->rollback = rollback;
-  hton->prepare = prepare;
-  hton->commit_ordered = commit_ordered;
+  hton->commit = transaction_callback<commit>;
+  hton->rollback = transaction_callback<rollback>;
+  hton->prepare = transaction_callback<prepare>;
+  hton->commit_ordered = transaction_callback<commit_ordered>;
   hton->commit_checkpoint_request = commit_checkpoint_request;
-  hton->recover = recover_prepared;
-  hton->commit_by_xid = commit_by_xid;
-  hton->rollback_by_xid = rollback_by_xid;
+  hton->recover = transaction_callback<recover_prepared>;
+  hton->commit_by_xid = transaction_callback<commit_by_xid>;
+  hton->rollback_by_xid = transaction_callback<rollback_by_xid>;
   hton->savepoint_offset = sizeof(uint64_t);
-  hton->savepoint_set = savepoint_set;
-  hton->savepoint_rollback = savepoint_rollback;
-  hton->savepoint_rollback_can_release_mdl = savepoint_rollback_can_release_mdl;
-  hton->savepoint_release = savepoint_release;
+  hton->savepoint_set = transaction_callback<savepoint_set>;
+  hton->savepoint_rollback = transaction_callback<savepoint_rollback>;
+  hton->savepoint_rollback_can_release_mdl = transaction_callback<savepoint_rollback_can_release_mdl>;
+  hton->savepoint_release = transaction_callback<savepoint_release>;
   hton->create_group_by = create_group_by;
-  hton->start_consistent_snapshot = start_consistent_snapshot;
-  hton->close_connection = close_connection;
+  hton->start_consistent_snapshot = transaction_callback<start_consistent_snapshot>;
+  hton->close_connection = transaction_callback<close_connection>;
   hton->kill_query = kill_query;
   hton->flush_logs = flush_logs;
   hton->show_status = show_status;
@@ -232,6 +232,7 @@ int init(void *plugin) {
   hton->table_options = table_options;
   hton->index_options = index_options;
   hton->tablefile_extensions = extensions;
+  declare_read_times<READ_TIMES>(hton);
   return 0;
 }
 

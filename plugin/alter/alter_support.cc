@@ -231,8 +231,7 @@ const char *AlterSupport::copy_reason_of_keys() {
 
 const char *AlterSupport::copy_reason_of_new_key(uint number, const KeyCodec &primary) {
   const KEY &key = altered_->key_info[number];
-  if (key.flags & HA_FULLTEXT) return "FULLTEXT KEY";
-  if (key.flags & HA_SPATIAL) return "SPATIAL KEY";
+  if (const char *kind = special_kind(key)) return kind;
   if (key.algorithm == HA_KEY_ALG_LONG_HASH) return "a long UNIQUE key is checked row by row";
   if ((key.flags & HA_NOSAME) && alter_->ignore) return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_IGNORE);
   std::string error;

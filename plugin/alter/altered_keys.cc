@@ -42,7 +42,7 @@ uint old_key_of(const TABLE *table, const Alter_inplace_info *alter, uint new_ke
     if (alter->rename_keys.at(i).new_key == key)
       return static_cast<uint>(alter->rename_keys.at(i).old_key - table->key_info);
   for (uint i = 0; i < table->s->keys; i++)
-    if (my_strcasecmp(system_charset_info, table->key_info[i].name.str, key->name.str) == 0) return i;
+    if (is_same_name(table->key_info[i].name, key->name)) return i;
   return MAX_KEY;
 }
 

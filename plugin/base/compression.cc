@@ -46,7 +46,7 @@ static_assert(array_elements(names) == array_elements(meanings) + 1, "each name 
 
 }  // namespace
 
-TYPELIB compression_typelib = {array_elements(names) - 1, "codecs", names, nullptr};
+TYPELIB compression_typelib = typelib_of("codecs", names);
 
 teak_codec codec_of(uint compression) {
   return compression < array_elements(meanings) ? meanings[compression].codec : TEAK_CODEC_DEFAULT;

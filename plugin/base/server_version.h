@@ -14,8 +14,12 @@
 
 #include <mysql_version.h>
 
-#if MYSQL_VERSION_ID < 101100 || MYSQL_VERSION_ID >= 101200
-#error "Teak is written for MariaDB 10.11; another series needs its own lines in plugin/base/server_version.h"
+#if MYSQL_VERSION_ID >= 101100 && MYSQL_VERSION_ID < 101200
+#define TEAK_SERVER_11 0
+#elif MYSQL_VERSION_ID >= 110800 && MYSQL_VERSION_ID < 110900
+#define TEAK_SERVER_11 1
+#else
+#error "Teak is written for MariaDB 10.11 and 11.8; another series needs its own lines in plugin/base/server_version.h"
 #endif
 
 #include "sql_class.h"
@@ -57,8 +61,74 @@ inline bool logged_as_text(THD *thd) {
 /* Whether the server's query cache is in use. */
 inline bool query_cache_in_use() { return !query_cache.is_disabled(); }
 
-/* MariaDB 10.11 counts a plan's cost in page reads; its constants assume pages of 16 KiB. From 11.0 on the cost model is
-   different. */
+/* The callbacks of the handlerton for transactions have no handlerton as argument since 11.8. */
+#if TEAK_SERVER_11
+template <auto function> constexpr auto transaction_callback = function;
+using DatabaseName = const LEX_CSTRING *;  // of discover_table_names()
+#else
+template <auto function> struct WithHandlerton;
+template <typename Result, typename... Arguments, Result (*function)(Arguments...)> struct WithHandlerton<function> {
+  static Result call(handlerton *, Arguments... arguments) { return function(arguments...); }
+};
+template <auto function> constexpr auto transaction_callback = &WithHandlerton<function>::call;
+using DatabaseName = LEX_CSTRING *;
+#endif
+
+/* What the server announces to the target of an ALTER TABLE that copies rows; 11.8 has other names. */
+#if TEAK_SERVER_11
+constexpr ha_extra_function EXTRA_END_COPY = HA_EXTRA_END_ALTER_COPY, EXTRA_ABORT_COPY = HA_EXTRA_ABORT_ALTER_COPY;
+#else
+constexpr ha_extra_function EXTRA_END_COPY = HA_EXTRA_END_COPY, EXTRA_ABORT_COPY = HA_EXTRA_ABORT_COPY;
+#endif
+
+/* A key of a kind that Teak does not support, or nullptr. */
+#if TEAK_SERVER_11
+inline const char *special_kind(const KEY &key) {
+  return key.algorithm == HA_KEY_ALG_FULLTEXT ? "FULLTEXT KEY"
+         : key.algorithm == HA_KEY_ALG_RTREE  ? "SPATIAL KEY"
+                                              : nullptr;
+}
+/* Such a key is not among the `keys` of the table; the server maintains it in another table of the engine. */
+inline bool has_vector_key(TABLE_SHARE *share) { return share->hlindexes() != 0; }
+#else
+inline const char *special_kind(const KEY &key) {
+  return (key.flags & HA_FULLTEXT) ? "FULLTEXT KEY" : (key.flags & HA_SPATIAL) ? "SPATIAL KEY" : nullptr;
+}
+inline bool has_vector_key(TABLE_SHARE *) { return false; }
+#endif
+
+/* For index_flags(). In 11.8 a clustered primary key is not a key that covers its columns, and it is known while the
+   server reads a definition, before the table is open. */
+#if TEAK_SERVER_11
+constexpr ulong PRIMARY_KEY_FLAGS = HA_CLUSTERED_INDEX;
+inline bool is_primary_key(const TABLE_SHARE *share, bool, uint key) { return key == share->primary_key; }
+#else
+constexpr ulong PRIMARY_KEY_FLAGS = HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY | HA_DO_RANGE_FILTER_PUSHDOWN;
+inline bool is_primary_key(const TABLE_SHARE *share, bool is_open, uint key) {
+  return is_open && key == share->primary_key;
+}
+#endif
+
+/* Whether two names of keys, databases or tables, which end with a zero, are equal without regard to case. */
+inline bool is_same_name(const LEX_CSTRING &left, const LEX_CSTRING &right) {
+#if TEAK_SERVER_11
+  return Lex_ident_ci(left).streq(right);
+#else
+  return my_strcasecmp(system_charset_info, left.str, right.str) == 0;
+#endif
+}
+
+/* An enumeration of texts, for an option or a variable; the last text is nullptr. */
+template <size_t count> constexpr TYPELIB typelib_of(const char *name, const char *(&texts)[count]) {
+#if TEAK_SERVER_11
+  return {count - 1, name, texts, nullptr, nullptr};
+#else
+  return {count - 1, name, texts, nullptr};
+#endif
+}
+
+/* The size of a page that the server is told. The constants of 10.11 for costs, which it counts in page reads, assume
+   pages of this size; 11.8 counts milliseconds. */
 constexpr uint COST_PAGE_BYTES = 16384;
 
 }  // namespace teak

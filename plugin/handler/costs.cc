@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <new>
 
 #include "handler/cost_constants.h"
@@ -26,10 +27,19 @@ double pages(double bytes) { return bytes / COST_PAGE_BYTES; }
 
 double units(double nanoseconds) { return nanoseconds / cost::UNIT_NS; }
 
-// The server's formulas for rowid filters assume that a row costs at least 1, and take less for a table in memory (HEAP).
+// The formulas of 10.11 for rowid filters assume that a row costs at least 1, and take less for a table in memory (HEAP).
 constexpr double LOOKUP = std::max(1.0, cost::LOOKUP_NS / cost::UNIT_NS);
 
+constexpr double milliseconds(double nanoseconds) { return nanoseconds / 1e6; }
+
+/* A miss in a page of mean size. */
+constexpr double MISS_UNIT_NS = cost::MISS_NS + cost::PAGE_BYTES / 1024 * cost::MISS_NS_PER_KIB;
+
 }  // namespace
+
+const ReadTimes READ_TIMES = {milliseconds(cost::SCAN_NS), milliseconds(cost::LOOKUP_NS),
+                              milliseconds(cost::ENTRY_LOOKUP_NS), milliseconds(cost::ENTRY_NS),
+                              milliseconds(MISS_UNIT_NS)};
 
 /* Reads the sizes of an index once in each statement. An index whose sizes cannot be read counts as empty: the statement
    will report the error when it reads rows. */
@@ -66,22 +76,19 @@ const Costs::Index &Costs::of_key(uint key) {
   return index(open_.share() == nullptr ? 0 : open_.share()->index_of(key));
 }
 
-/* The cost of the misses of `lookups` at random places. */
-double Costs::misses(const Index &index, double lookups) {
+/* The time of the misses of `lookups` at random places. */
+double Costs::miss_ns(const Index &index, double lookups) {
   const double pages = std::max(1.0, index.bytes / index.page_bytes);
   // The expected number of pages that are read at all (Cardenas).
   const double touched = std::min(lookups, pages * -std::expm1(-lookups / pages));
   const double missed = touched * index.uncached + (lookups - touched) * index.missing;
-  return missed * units(cost::MISS_NS + index.page_bytes / 1024 * cost::MISS_NS_PER_KIB);
+  return missed * (cost::MISS_NS + index.page_bytes / 1024 * cost::MISS_NS_PER_KIB);
 }
 
-double Costs::scan() {
-  const Index &index = rows();
-  const double read = std::max(1.0, std::ceil(pages(index.bytes)));
-  return read + units(index.uncached * index.bytes / 1024 * cost::SCAN_MISS_NS_PER_KIB);
+/* The time in which a scan of a part of an index reads what is not in memory. */
+double Costs::scan_miss_ns(const Index &index, double part) {
+  return part * index.uncached * index.bytes / 1024 * cost::SCAN_MISS_NS_PER_KIB;
 }
-
-double Costs::lookup() { return LOOKUP; }
 
 const key_map *Costs::keys_to_scan() {
   if (rows().missing == 0) return &key_map_full;
@@ -91,32 +98,65 @@ const key_map *Costs::keys_to_scan() {
   return &clustered_;
 }
 
-/* Whether the entries of a key contain the rows. */
 bool Costs::has_rows(uint key) const {
   const TABLE_SHARE *share = open_.table_share();
   return key == share->primary_key || is_clustering(share, key);
 }
+
+/* The part of an index's entries that `rows` are. */
+double Costs::part_of(const Index &index, ha_rows rows) {
+  return index.entries == 0 ? 1.0 : std::min(1.0, rows2double(rows) / index.entries);
+}
+
+/* ---- for 11.8 ---- */
+
+double Costs::scan_misses() { return scan_miss_ns(rows(), 1.0) / MISS_UNIT_NS; }
+
+double Costs::key_misses(uint key, ulong ranges, ha_rows rows) {
+  const Index &index = of_key(key);
+  double time = scan_miss_ns(index, part_of(index, rows));
+  // A single range may be one of many, in a join.
+  if (has_rows(key) && ranges > 1) time += miss_ns(index, static_cast<double>(ranges));
+  return time / MISS_UNIT_NS;
+}
+
+double Costs::range_row_misses(ha_rows rows) { return miss_ns(this->rows(), rows2double(rows)) / MISS_UNIT_NS; }
+
+/* The misses of all pages that are not in memory, each read once. */
+double Costs::misses_max(const Index &index) {
+  if (index.missing > 0) return std::numeric_limits<double>::infinity();
+  const double pages = std::max(1.0, index.bytes / index.page_bytes);
+  const double looked_up = pages * index.uncached * (cost::MISS_NS + index.page_bytes / 1024 * cost::MISS_NS_PER_KIB);
+  return std::max(looked_up, scan_miss_ns(index, 1.0)) / MISS_UNIT_NS;
+}
+
+/* ---- for 10.11 ---- */
+
+double Costs::scan() {
+  const Index &index = rows();
+  return std::max(1.0, std::ceil(pages(index.bytes))) + units(scan_miss_ns(index, 1.0));
+}
+
+double Costs::lookup() { return LOOKUP; }
 
 double Costs::read(uint key, uint ranges, ha_rows rows) {
   const double lookups = rows2double(rows);
   if (!has_rows(key)) {
     if (ranges != 0) return (ranges + lookups) * LOOKUP;
     // Rows of a range.
-    return lookups * LOOKUP + misses(this->rows(), lookups);
+    return lookups * LOOKUP + units(miss_ns(this->rows(), lookups));
   }
   const Index &index = of_key(key);
-  const double part = index.entries == 0 ? 1.0 : std::min(1.0, lookups / index.entries);
-  const double read =
-      part * (pages(index.bytes) + units(index.uncached * index.bytes / 1024 * cost::SCAN_MISS_NS_PER_KIB));
+  const double part = part_of(index, rows);
+  const double read = part * pages(index.bytes) + units(scan_miss_ns(index, part));
   // A single range may be one of many, in a join.
-  const double first = ranges <= 1 ? 0 : misses(index, ranges);
+  const double first = ranges <= 1 ? 0 : units(miss_ns(index, ranges));
   return ranges * LOOKUP + read + first;
 }
 
 double Costs::entries_not_in_memory(uint key, ha_rows rows) {
   const Index &index = of_key(key);
-  const double part = index.entries == 0 ? 1.0 : std::min(1.0, rows2double(rows) / index.entries);
-  return units(part * index.uncached * index.bytes / 1024 * cost::SCAN_MISS_NS_PER_KIB);
+  return units(scan_miss_ns(index, part_of(index, rows)));
 }
 
 }  // namespace teak

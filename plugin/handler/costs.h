@@ -4,10 +4,11 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Costs: what reads cost, for the optimiser. The server's unit is one read of a page; its own constants, for example a
-   fifth for the evaluation of a row, and InnoDB's costs do not depend on whether pages are in memory. So the cost of a
+/* Costs: what reads cost, for the optimiser. In 10.11 the server's unit is one read of a page; its own constants, for example
+   a fifth for the evaluation of a row, and InnoDB's costs do not depend on whether pages are in memory. So the cost of a
    read in memory is InnoDB's times the measured ratio of Teak's time to InnoDB's, and for what is not in memory, the
-   measured time of reading and decoding it is added. The constants are in handler/cost_constants.h.
+   measured time of reading and decoding it is added. In 11.8 the unit is a millisecond, and costs are the measured times
+   (base/server_handler.h). The constants are in handler/cost_constants.h.
 
    The part of an index that is in memory is known from the bytes of its decoded blocks. It changes while a statement
    runs: the first look-up in each page misses with the present probability, later ones unless the index fits into half of
@@ -17,7 +18,7 @@
 #ifndef TEAK_HANDLER_COSTS_H
 #define TEAK_HANDLER_COSTS_H
 
-#include "base/server_version.h"
+#include "base/server_handler.h"
 #include "handler/cost_constants.h"
 
 #include <vector>
@@ -26,7 +27,7 @@
 
 namespace teak {
 
-class Costs {
+class Costs final : public ReadCosts {
  public:
   explicit Costs(OpenTable &open) : open_(open) {}
   Costs(const Costs &) = delete;
@@ -35,16 +36,21 @@ class Costs {
   /* Called when a statement begins: sizes are read again when they are needed. */
   void begin_statement() { statement_++; }
 
-  /* handler::scan_time(), read_time(), avg_io_cost(): all rows; rows by a key; one row by a unique key. */
-  double scan();
-  double read(uint key, uint ranges, ha_rows rows);
-  static double lookup();
   /* handler::keys_to_use_for_scanning(): the server reads all rows in the order of one of these keys, at any cost, if GROUP
      BY or ORDER BY needs this order and the plan would otherwise be a scan. Secondary keys only if the rows are, or will
      be, in memory. */
   const key_map *keys_to_scan();
-  /* What is added to the server's handler::keyread_time() for entries that are not in memory. */
-  double entries_not_in_memory(uint key, ha_rows rows);
+  bool has_rows(uint key) const override;
+
+  double scan() override;
+  double read(uint key, uint ranges, ha_rows rows) override;
+  double lookup() override;
+  double entries_not_in_memory(uint key, ha_rows rows) override;
+  double scan_misses() override;
+  double key_misses(uint key, ulong ranges, ha_rows rows) override;
+  double range_row_misses(ha_rows rows) override;
+  double row_misses_max() override { return misses_max(rows()); }
+  double key_misses_max(uint key) override { return misses_max(of_key(key)); }
 
  private:
   struct Index {
@@ -56,7 +62,10 @@ class Costs {
     double missing = 0;                    // the part that will not be in memory after all pages were read
   };
 
-  static double misses(const Index &index, double lookups);
+  static double miss_ns(const Index &index, double lookups);
+  static double scan_miss_ns(const Index &index, double part);
+  static double part_of(const Index &index, ha_rows rows);
+  static double misses_max(const Index &index);
   const Index &index(uint number);
   const Index &rows() { return index(0); }
   const Index &of_key(uint key);
@@ -64,9 +73,11 @@ class Costs {
   OpenTable &open_;
   uint64_t statement_ = 1;
   std::vector<Index> indexes_;
-  bool has_rows(uint key) const;
   key_map clustered_;  // the primary key and the clustering keys
 };
+
+/* For declare_read_times(). */
+extern const ReadTimes READ_TIMES;
 
 }  // namespace teak
 

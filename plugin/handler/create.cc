@@ -44,11 +44,9 @@ const char *refused_clause(const TABLE *form, const HA_CREATE_INFO *info) {
   if (info->data_file_name != nullptr) return "DATA DIRECTORY";
   if (info->index_file_name != nullptr) return "INDEX DIRECTORY";
   if (info->tablespace != nullptr) return "TABLESPACE";
-  for (uint i = 0; i < form->s->keys; i++) {
-    if (form->key_info[i].flags & HA_FULLTEXT) return "FULLTEXT KEY";
-    if (form->key_info[i].flags & HA_SPATIAL) return "SPATIAL KEY";
-  }
-  return nullptr;
+  for (uint i = 0; i < form->s->keys; i++)
+    if (const char *kind = special_kind(form->key_info[i])) return kind;
+  return has_vector_key(form->s) ? "VECTOR KEY" : nullptr;
 }
 
 /* The codec of the rows, if the rows and all keys can be encoded. Otherwise nullptr, with a message in *error: CREATE TABLE

@@ -97,13 +97,12 @@ static bool entry_covers(const Share *share, TABLE_SHARE *definition, uint key, 
 }
 
 ulong ha_teak::index_flags(uint key, uint part, bool all_parts) const {
-  const ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE | HA_DO_INDEX_COND_PUSHDOWN |
-                      HA_DO_RANGE_FILTER_PUSHDOWN;
+  const ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE | HA_DO_INDEX_COND_PUSHDOWN;
   const Share *share = open_.share();
-  // The server also calls this while it reads a definition, before the primary key is known.
   // Clustering keys do not have HA_CLUSTERED_INDEX: index merge would take them for scans in the order of the rows.
-  if (share != nullptr && key == share->primary_key()) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
-  return entry_covers(share, table_share, key, part, all_parts) ? flags | HA_KEYREAD_ONLY : flags;
+  if (is_primary_key(table_share, share != nullptr, key)) return flags | PRIMARY_KEY_FLAGS;
+  const ulong covers = entry_covers(share, table_share, key, part, all_parts) ? HA_KEYREAD_ONLY : 0;
+  return flags | HA_DO_RANGE_FILTER_PUSHDOWN | covers;
 }
 
 my_bool ha_teak::register_query_cache_table(THD *thd, const char *path, uint path_bytes, qc_engine_callback *callback,
@@ -216,9 +215,9 @@ int ha_teak::extra(enum ha_extra_function operation) try {
     case HA_EXTRA_NO_IGNORE_DUP_KEY:
       writer_.set_writes_over_duplicates(false);
       return writer_.end_load_data();
-    case HA_EXTRA_END_COPY:
+    case EXTRA_END_COPY:
       return writer_.end_copy();
-    case HA_EXTRA_ABORT_COPY:
+    case EXTRA_ABORT_COPY:
       writer_.cancel_bulk_insert();
       break;
     case HA_EXTRA_KEYREAD:

@@ -26,7 +26,7 @@
 #ifndef TEAK_HANDLER_HA_TEAK_H
 #define TEAK_HANDLER_HA_TEAK_H
 
-#include "base/server_version.h"
+#include "base/server_handler.h"
 
 #include "handler/auto_increment.h"
 #include "handler/costs.h"
@@ -41,9 +41,9 @@
 
 namespace teak {
 
-class ha_teak final : public handler {
+class ha_teak final : public ServerHandler {
  public:
-  ha_teak(handlerton *hton, TABLE_SHARE *share) : handler(hton, share) {}
+  ha_teak(handlerton *hton, TABLE_SHARE *share) : ServerHandler(hton, share) {}
   ~ha_teak() override = default;
 
   /* ---- abilities ---- */
@@ -145,8 +145,6 @@ class ha_teak final : public handler {
   int multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint count, uint mode,
                             HANDLER_BUFFER *buffer) override;
   int multi_range_read_next(range_id_t *range) override;
-  ha_rows multi_range_read_info_const(uint key, RANGE_SEQ_IF *ranges, void *parameter, uint count, uint *buffer_bytes,
-                                      uint *mode, Cost_estimate *cost) override;
   ha_rows multi_range_read_info(uint key, uint ranges, uint keys, uint key_parts, uint *buffer_bytes, uint *mode,
                                 Cost_estimate *cost) override;
   int multi_range_read_explain_info(uint mode, char *text, size_t bytes) override;
@@ -161,20 +159,16 @@ class ha_teak final : public handler {
   }
   ha_rows estimate_rows_upper_bound() override;
   ha_rows records() override;
-  double scan_time() override { return costs_.scan(); }
-  double read_time(uint index, uint ranges, ha_rows rows) override { return costs_.read(index, ranges, rows); }
-  double keyread_time(uint index, uint ranges, ha_rows rows) override {
-    // The server passes what records() returned.
-    if (rows == HA_POS_ERROR) rows = stats.records;
-    return handler::keyread_time(index, ranges, rows) + costs_.entries_not_in_memory(index, rows);
-  }
-  double avg_io_cost() override { return Costs::lookup(); }
 
   /* ---- administration ---- */
   int check(THD *thd, HA_CHECK_OPT *options) override;
   int analyze(THD *thd, HA_CHECK_OPT *options) override;
   int optimize(THD *thd, HA_CHECK_OPT *options) override;
   int repair(THD *thd, HA_CHECK_OPT *options) override;
+
+ protected:
+  ReadCosts &read_costs() override { return costs_; }
+  ha_rows estimate_ranges(const Ranges &ranges, uint *buffer_bytes, uint *mode, Cost_estimate *cost) override;
 
  private:
   int open_share(const char *name);

@@ -35,17 +35,13 @@ int ha_teak::multi_range_read_next(range_id_t *range) {
   return multi_range_.dsmrr_next(range);
 }
 
-ha_rows ha_teak::multi_range_read_info_const(uint key, RANGE_SEQ_IF *ranges, void *parameter, uint count,
-                                             uint *buffer_bytes, uint *mode, Cost_estimate *cost) {
+ha_rows ha_teak::estimate_ranges(const Ranges &ranges, uint *buffer_bytes, uint *mode, Cost_estimate *cost) {
   multi_range_.init(this, table);
   locks_.settle();
   // A locking read must lock rows in index order, so this disables the multi-range read that sorts by rowid.
   if (locks_.locking()) *mode |= HA_MRR_USE_DEFAULT_IMPL;
-  *mode |= multi_range_mode(key);
-  const ha_rows rows = multi_range_.dsmrr_info_const(key, ranges, parameter, count, buffer_bytes, mode, cost);
-  // The server took the cost of a row for the cost of a block of entries, which keyread_time() contains.
-  cost->idx_avg_io_cost = 1.0;
-  return rows;
+  *mode |= multi_range_mode(ranges.key);
+  return server_estimate(&multi_range_, ranges, buffer_bytes, mode, cost);
 }
 
 ha_rows ha_teak::multi_range_read_info(uint key, uint ranges, uint keys, uint key_parts, uint *buffer_bytes, uint *mode,

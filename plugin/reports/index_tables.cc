@@ -105,7 +105,7 @@ struct Reading {
 bool is_selected(const LEX_CSTRING &wanted, const std::string &name) {
   if (wanted.str == nullptr) return true;
   const std::string text(wanted.str, wanted.length);
-  return my_strcasecmp(system_charset_info, text.c_str(), name.c_str()) == 0;
+  return is_same_name({text.c_str(), text.size()}, {name.c_str(), name.size()});
 }
 
 bool wants_table(void *context, teak_slice table) {

@@ -82,7 +82,7 @@ int end_by_xid(const XID &xid, teak_status (*end)(teak_engine *, teak_slice, uin
 
 }  // namespace
 
-int recover_prepared(handlerton *, XID *list, uint length) {
+int recover_prepared(XID *list, uint length) {
   static Name after;  // recovery runs once, in one thread
   RecoveredXids recovered = {list, length, 0, &after};
   if (teak_prepared_list(engine, add_recovered, &recovered) != TEAK_OK) {
@@ -92,8 +92,8 @@ int recover_prepared(handlerton *, XID *list, uint length) {
   return static_cast<int>(recovered.found);
 }
 
-int commit_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_prepared_commit); }
-int rollback_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_prepared_rollback); }
+int commit_by_xid(XID *xid) { return end_by_xid(*xid, teak_prepared_commit); }
+int rollback_by_xid(XID *xid) { return end_by_xid(*xid, teak_prepared_rollback); }
 
 /* Called after a rotation of the binary log. Once the transactions of the older files are durable in the engine,
    recovery does not need these files. */

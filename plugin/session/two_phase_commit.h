@@ -14,9 +14,9 @@
 namespace teak {
 
 /* Hooks of the handlerton. */
-int recover_prepared(handlerton *, XID *list, uint length);
-int commit_by_xid(handlerton *, XID *xid);
-int rollback_by_xid(handlerton *, XID *xid);
+int recover_prepared(XID *list, uint length);
+int commit_by_xid(XID *xid);
+int rollback_by_xid(XID *xid);
 void commit_checkpoint_request(void *cookie);
 
 }  // namespace teak

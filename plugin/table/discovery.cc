@@ -80,7 +80,7 @@ int discover_table(handlerton *, THD *thd, TABLE_SHARE *share) try {
   return HA_ERR_OUT_OF_MEM;
 }
 
-int discover_table_names(handlerton *, LEX_CSTRING *database, MY_DIR *, handlerton::discovered_list *result) try {
+int discover_table_names(handlerton *, DatabaseName database, MY_DIR *, handlerton::discovered_list *result) try {
   char directory[FN_REFLEN + 1];
   build_table_filename(directory, sizeof(directory) - 1, database->str, "", "", 0);
   struct Names {

@@ -23,7 +23,7 @@ namespace teak {
 /* Reads the definition of a table without a .frm file from its metadata, and writes the file. */
 int discover_table(handlerton *hton, THD *thd, TABLE_SHARE *share);
 /* Adds to `result` the tables of a database that have no .frm file. */
-int discover_table_names(handlerton *hton, LEX_CSTRING *database, MY_DIR *directory,
+int discover_table_names(handlerton *hton, DatabaseName database, MY_DIR *directory,
                          handlerton::discovered_list *result);
 int discover_table_existence(handlerton *hton, const char *database, const char *table);
 

@@ -17,6 +17,8 @@
 
 #include "base/server_version.h"
 
+#include <algorithm>
+
 namespace teak {
 
 /* What an engine knows about the costs of its reads. */
@@ -112,6 +114,8 @@ class ServerHandler : public handler {
   }
 #else
  public:
+  /* 11.8 names the type by the algorithm of the key. */
+  const char *index_type(uint) override { return "BTREE"; }
   double scan_time() override { return read_costs().scan(); }
   double read_time(uint index, uint ranges, ha_rows rows) override { return read_costs().read(index, ranges, rows); }
   double keyread_time(uint index, uint ranges, ha_rows rows) override {
@@ -132,7 +136,14 @@ inline ha_rows ServerHandler::server_estimate(DsMrr_impl *implementation, const 
                                               uint *mode, Cost_estimate *cost) {
   const ha_rows rows = implementation->dsmrr_info_const(ranges.key, ranges.functions, ranges.parameter, ranges.count,
                                                         buffer_bytes, mode, ranges.rows_max, cost);
-  if (rows == HA_POS_ERROR || (*mode & HA_MRR_INDEX_ONLY) || read_costs().has_rows(ranges.key)) return rows;
+  if (rows == HA_POS_ERROR || (*mode & HA_MRR_INDEX_ONLY) || is_clustering_key(ranges.key)) return rows;
+  if (read_costs().has_rows(ranges.key)) {
+    // The server has added a look-up of each row.
+    cost->index_cost = ha_keyread_clustered_time(ranges.key, std::max(ranges.count, 1U), rows, 0);
+    cost->row_cost = {0, 0};
+    cost->copy_cost = rows2double(rows) * ROW_COPY_COST;
+    return rows;
+  }
   cost->row_cost.io += read_costs().range_row_misses(rows);
   if (ranges.rows_max < rows) cost->limit_cost += read_costs().range_row_misses(ranges.rows_max) * cost->avg_io_cost;
   return rows;

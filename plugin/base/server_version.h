@@ -127,7 +127,7 @@ template <size_t count> constexpr TYPELIB typelib_of(const char *name, const cha
 #endif
 }
 
-/* The size of a page that the server is told. The constants of 10.11 for costs, which it counts in page reads, assume
+/* The size of a page that Teak reports to the server. The constants of 10.11 for costs, which it counts in page reads, assume
    pages of this size; 11.8 counts milliseconds. */
 constexpr uint COST_PAGE_BYTES = 16384;
 

@@ -23,6 +23,7 @@
 #include "alter/repair_table.h"
 #include "base/engine.h"
 #include "base/errors.h"
+#include "base/online_copy.h"
 #include "base/table_name.h"
 #include "handler/check.h"
 #include "handler/create.h"
@@ -63,7 +64,7 @@ ulonglong ha_teak::table_flags() const {
          | HA_CAN_DIRECT_UPDATE_AND_DELETE       // of DELETE without a condition
          // Not HA_CONCURRENT_OPTIMIZE: OPTIMIZE would begin with a lock that cannot be made exclusive without deadlocks.
          | HA_CAN_ONLINE_BACKUPS | HA_ONLINE_ANALYZE
-         | HA_CAN_REPAIR;
+         | HA_CAN_REPAIR | online_copy_flags(table_share);
   // clang-format on
 }
 

@@ -54,7 +54,6 @@ class ha_teak final : public ServerHandler {
   uint max_supported_key_parts() const override { return MAX_REF_PARTS; }
   uint max_supported_key_length() const override { return 3072; }
   uint max_supported_key_part_length() const override { return 3072; }
-  const char *index_type(uint) override { return "BTREE"; }
   enum row_type get_row_type() const override { return ROW_TYPE_DYNAMIC; }
   const key_map *keys_to_use_for_scanning() override { return costs_.keys_to_scan(); }
   uint8 table_cache_type() override { return HA_CACHE_TBL_ASKTRANSACT; }

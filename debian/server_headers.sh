@@ -2,8 +2,8 @@
 # Collects the headers that a shim for one release of the server needs. Sourced by teak-build-shim and by the build of the
 # packages. The development packages of Debian lack the server's internal headers, which are in its source package.
 
-# The upstream part of a Debian version: 1:10.11.18-0+deb12u1 -> 10.11.18
-release_of() { local version=${1#*:}; printf '%s\n' "${version%%-*}"; }
+# The upstream part of a Debian version: 1:10.11.18-0+deb12u1 -> 10.11.18, 1:11.8.9+ds-0+deb13u1 -> 11.8.9
+release_of() { local version=${1#*:}; version=${version%%-*}; printf '%s\n' "${version%%+*}"; }
 
 # The release of installed headers, or nothing.
 release_of_headers() { # DIRECTORY

@@ -4,7 +4,7 @@
 #   mtr/run.sh                        the suite `teak`
 #   mtr/run.sh teak.types teak.alter  some tests
 #   mtr/run.sh --suite=parts --mysqld=--default-storage-engine=TEAK ...    any options of mariadb-test-run
-#   RECORD=1 mtr/run.sh teak.types    writes the result file mtr/suite/teak/r/types.result
+#   RECORD=1 mtr/run.sh teak.types    writes the result file mtr/suite/teak/r/types.result; with 11.8, its difference to 10.11's
 #
 # The runner expects its tests, suites, the server and the plugins in one tree. build/mtr-root is such a tree of links,
 # with Teak's suite and plugin added; the system's tree is not changed.
@@ -15,7 +15,8 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
 
-SYSTEM=/usr/share/mysql/mysql-test
+SYSTEM=/usr/share/mysql/mysql-test # of 10.11
+[ -d "$SYSTEM" ] || SYSTEM=/usr/share/mariadb/mariadb-test
 TREE=$BUILD/mtr-root
 VAR=${MTR_VAR:-$BUILD/mtr-var}
 
@@ -42,15 +43,15 @@ make_tree() {
     link_all /usr/lib "$TREE/lib" mysql 2>/dev/null || true
     for suite in "$SYSTEM"/*; do
         case $(basename "$suite") in
-            suite | plugin) link_all "$suite" "$TREE/mysql-test/$(basename "$suite")" ;;
+            suite | plugin) link_all "$suite" "$TREE/$(basename "$SYSTEM")/$(basename "$suite")" ;;
         esac
     done
-    link_all "$SYSTEM" "$TREE/mysql-test"
+    link_all "$SYSTEM" "$TREE/$(basename "$SYSTEM")"
     for suite in "$ROOT"/mtr/suite/*/; do
-        if [ -d "$suite" ]; then ln -sfn "${suite%/}" "$TREE/mysql-test/suite/"; fi
+        if [ -d "$suite" ]; then ln -sfn "${suite%/}" "$TREE/$(basename "$SYSTEM")/suite/"; fi
     done
     for suite in "$ROOT"/mtr/overlay/*/; do
-        if [ -d "$suite" ]; then ln -sfn "${suite%/}" "$TREE/mysql-test/plugin/"; fi
+        if [ -d "$suite" ]; then ln -sfn "${suite%/}" "$TREE/$(basename "$SYSTEM")/plugin/"; fi
     done
 }
 
@@ -61,14 +62,30 @@ OPTIONS=(--vardir="$VAR" --parallel="${MTR_PARALLEL:-2}" --force --max-test-fail
 TMP=$(mktemp -d /tmp/teak-mtr.XXXXXX)
 trap 'rm -rf "$TMP"' EXIT
 OPTIONS+=(--tmpdir="$TMP")
-[ -z "${RECORD:-}" ] || OPTIONS+=(--record)
+# Results are those of 10.11. For 11.8, RECORD=1 writes the differences (suite/teak/combinations).
+RESULTS=$ROOT/mtr/suite/teak/r
+COMBINATION=
+case $(mariadbd --no-defaults --version) in *" 11.8."*) COMBINATION=mariadb_11_8 ;; esac
+[ -z "${RECORD:-}" ] || [ -n "$COMBINATION" ] || OPTIONS+=(--record)
+record_differences() {
+    local output name
+    for output in "$RESULTS"/*.reject; do
+        [ -e "$output" ] || continue
+        name=$(basename "$output" .reject)
+        name=${name%%,*}
+        diff -u --label "r/$name.result" --label "r/$name.reject" "$RESULTS/$name.result" "$output" \
+            >"$RESULTS/$name,$COMBINATION.rdiff" || true
+        rm "$output"
+    done
+}
 [ -z "${SERVER_PRELOAD:-}" ] || OPTIONS+=(--mysqld-env="LD_PRELOAD=$SERVER_PRELOAD")
 # shellcheck disable=SC2206
 OPTIONS+=(${MTR_OPTIONS:-})
 [ $# -gt 0 ] || set -- --suite=teak
 
 say "mariadb-test-run $* (results in ${VAR#"$ROOT"/})"
-cd "$TREE/mysql-test"
+cd "$TREE/$(basename "$SYSTEM")"
 STATUS=0
 perl ./mariadb-test-run.pl "${OPTIONS[@]}" "$@" || STATUS=$?
+if [ -n "${RECORD:-}" ] && [ -n "$COMBINATION" ]; then record_differences; fi
 exit $STATUS

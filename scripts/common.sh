@@ -6,8 +6,8 @@ BUILD=$ROOT/build
 say() { printf '%s\n' "-- $*"; }
 fail() { printf '%s\n' "error: $*" >&2; exit 1; }
 
-# The upstream part of a Debian version: 1:10.11.18-0+deb12u1 -> 10.11.18
-upstream_version() { local version=${1#*:}; printf '%s\n' "${version%%-*}"; }
+# The upstream part of a Debian version: 1:10.11.18-0+deb12u1 -> 10.11.18, 1:11.8.9+ds-0+deb13u1 -> 11.8.9
+upstream_version() { local version=${1#*:}; version=${version%%-*}; printf '%s\n' "${version%%+*}"; }
 
 # The release of an unpacked MariaDB source tree; empty if DIR is not a source tree.
 source_version() {

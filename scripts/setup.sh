@@ -5,6 +5,7 @@
 #
 #   scripts/setup.sh                      everything
 #   MARIADB_SOURCE=DIR scripts/setup.sh   with your own MariaDB source tree (its release determines the packages)
+#   CORE_LIBRARY=FILE scripts/setup.sh    to build with a core that was compiled elsewhere: Rust is not needed
 set -euo pipefail
 trap 'echo "error: setup stopped in line $LINENO of scripts/setup.sh" >&2' ERR
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -12,8 +13,9 @@ trap 'echo "error: setup stopped in line $LINENO of scripts/setup.sh" >&2' ERR
 
 RUST_MINIMUM=1.88
 SERVER_PACKAGES=(mariadb-server mariadb-server-core mariadb-client mariadb-client-core mariadb-common mariadb-backup
-    mariadb-test mariadb-test-data libmariadb3 libmariadb-dev libmariadbd19 libmariadbd-dev)
-OPTIONAL_PACKAGES=(mariadb-plugin-rocksdb)    # MyRocks, for the benchmarks
+    mariadb-test mariadb-test-data libmariadb3 libmariadb-dev libmariadbd-dev)
+# MyRocks, for the benchmarks; the embedded server, whose package has a name that depends on the release of Debian.
+OPTIONAL_PACKAGES=(mariadb-plugin-rocksdb libmariadbd19 libmariadbd19t64)
 TOOL_PACKAGES=(g++ clang-format make dpkg-dev xz-utils ca-certificates python3 python3-venv pkg-config sysbench)
 DOWNLOADS=$BUILD/downloads
 SOURCE=${MARIADB_SOURCE:-$BUILD/mariadb-source}
@@ -229,12 +231,12 @@ finish() {
     [ "$(source_version "$SOURCE")" = "$upstream" ] ||
         fail "The source in $SOURCE is MariaDB $(source_version "$SOURCE"), the installed server is $upstream: they must be one release."
     echo "$upstream" | cmp -s - "$BUILD/mariadb-version" || echo "$upstream" >"$BUILD/mariadb-version"
-    say "ready: MariaDB $upstream, its source in ${SOURCE#"$ROOT"/}, $(rustc --version | cut -d' ' -f1,2), g++ $(g++ -dumpfullversion)"
+    say "ready: MariaDB $upstream, its source in ${SOURCE#"$ROOT"/}, ${CORE_LIBRARY:-$(rustc --version | cut -d' ' -f1,2)}, g++ $(g++ -dumpfullversion)"
 }
 
 main() {
     command -v apt-get >/dev/null || fail "This setup knows Debian's apt only; elsewhere install MariaDB with its test suite and headers and set MARIADB_SOURCE."
-    check_rust
+    [ -n "${CORE_LIBRARY:-}" ] || check_rust
     if [ -n "${MARIADB_SOURCE:-}" ]; then
         [ -r "$MARIADB_SOURCE/sql/handler.h" ] || fail "MARIADB_SOURCE=$MARIADB_SOURCE holds no MariaDB source (sql/handler.h is missing)."
     fi

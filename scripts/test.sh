@@ -134,6 +134,7 @@ for name; do
             stage monitoring python3 -m tests.monitoring.run
             stage top python3 -m tests.monitoring.top
             ;;
+        old-data) stage old-data python3 -m tests.series.old_data ;; # only in a system of tests/series
         c-library) stage c-library python3 -m tests.c_library.run ;;
         simulate) stage simulate make --no-print-directory simulate SEEDS="$SEEDS" ;;
         *) fail "There is no stage $name." ;;

@@ -5,6 +5,8 @@ same statements on it, alternately on two servers, with a cache that contains th
 
 - scan: all rows. The time of the server's own work for a row is that of a table of the SEQUENCE engine, and is subtracted.
 - look-ups: rows by a range of the key, so at random places, minus the entries of the same range alone.
+- entries: those of a range of the key alone, without the server's own work as above.
+- first entries: equal keys at random places in a join, without the time for the next entry, by which the server ends a range.
 
 Then a Teak server with a small cache executes both again. The additional time is divided by the number of pages that were
 read (Teak_cache_misses). The system's cache contains the files, so this is the time of reading from memory, verifying and
@@ -33,6 +35,8 @@ SCAN = "SELECT COUNT(*), SUM(price) FROM t IGNORE INDEX (k)"
 SERVER_ALONE = "SELECT COUNT(*), SUM(seq) FROM seq_1_to_{rows}"
 BY_KEY = "SELECT COUNT(*), SUM(price) FROM t FORCE INDEX (k) WHERE k BETWEEN {first} AND {last}"
 ENTRIES = "SELECT COUNT(*), SUM(k) FROM t FORCE INDEX (k) WHERE k BETWEEN {first} AND {last}"
+FIRST_ENTRIES = """SELECT COUNT(*), SUM(t.k) FROM seq_1_to_{lookups} s STRAIGHT_JOIN t FORCE INDEX (k)
+    WHERE t.k = 1 + (s.seq + {turn}) * 7919 MOD {rows}"""
 
 
 class Measured:
@@ -80,6 +84,16 @@ class Measured:
         spent, pages = self.nanoseconds(BY_KEY.format(first=first, last=first + span - 1))
         return spent - entries, pages
 
+    def entry(self, turn):
+        """The time of an entry of the key, and of the first one of a range."""
+        span = self.options.lookups
+        first = 1 + turn * span % (self.options.rows - span)
+        server, _ = self.nanoseconds(SERVER_ALONE.format(rows=span))
+        entries, _ = self.nanoseconds(ENTRIES.format(first=first, last=first + span - 1))
+        firsts, _ = self.nanoseconds(FIRST_ENTRIES.format(lookups=span, turn=turn, rows=self.options.rows))
+        entry = (entries - server) / span
+        return entry, (firsts - server) / span - entry
+
 
 def warmed(measured):
     """Fills the cache."""
@@ -105,26 +119,34 @@ def main():
         innodb, teak, small = servers
         for measured in (innodb, teak):
             warmed(measured)
-        found = {name: [] for name in ("unit", "lookup", "scan_ratio", "miss", "scan_miss", "pages")}
+        found = {name: [] for name in ("unit", "lookup", "scan_ratio", "scan", "entry", "first", "miss", "scan_miss", "pages")}
         for turn in range(options.repeat):
             unit, lookup = (measured.lookups(turn)[0] / options.lookups for measured in (innodb, teak))
             (reference, _), (scan, none) = innodb.scan(), teak.scan()
             if none:
                 raise RuntimeError("the cache does not contain the table: choose another --cache")
+            entry, first = teak.entry(turn)
+            innodb_entry, innodb_first = innodb.entry(turn)
             missed, pages = small.lookups(turn)
             scanned, read = small.scan()
             found["unit"].append(unit)
             found["lookup"].append(lookup)
             found["scan_ratio"].append(scan / reference)
+            found["scan"].append(scan / options.rows)
+            found["entry"].append(entry)
+            found["first"].append(first)
             found["miss"].append((missed - lookup * options.lookups) / pages)
             found["scan_miss"].append((scanned - scan) / read)
             found["pages"].append(read)
             say(f"a row by an entry: InnoDB {unit:,.0f} ns, Teak {lookup:,.0f} ns; a scanned row: InnoDB {reference / options.rows:,.0f} ns, "
-                f"Teak {scan / options.rows:,.0f} ns; a page that is not cached: {found['miss'][-1]:,.0f} ns in a look-up ({pages:,} pages), "
+                f"Teak {scan / options.rows:,.0f} ns; an entry: InnoDB {innodb_entry:,.0f} ns, Teak {entry:,.0f} ns; the first entry: "
+                f"InnoDB {innodb_first:,.0f} ns, Teak {first:,.0f} ns; a page that is not cached: {found['miss'][-1]:,.0f} ns in a look-up ({pages:,} pages), "
                 f"{found['scan_miss'][-1]:,.0f} ns in a scan ({read:,})")
         medians = {name: statistics.median(values) for name, values in found.items()}
         page_kib = options.rows * ROW_BYTES / 1024 / medians["pages"]
         print(f"\nconstexpr double UNIT_NS = {medians['unit']:.0f};\nconstexpr double LOOKUP_NS = {medians['lookup']:.0f};\n"
+              f"constexpr double SCAN_NS = {medians['scan']:.0f};\nconstexpr double ENTRY_NS = {medians['entry']:.0f};\n"
+              f"constexpr double ENTRY_LOOKUP_NS = {medians['first']:.0f};\n"
               f"constexpr double MISS_NS = {MISS_NS};\n"
               f"constexpr double MISS_NS_PER_KIB = {(medians['miss'] - MISS_NS) / page_kib:.0f};\n"
               f"constexpr double SCAN_MISS_NS_PER_KIB = {medians['scan_miss'] / page_kib:.0f};\n\n"

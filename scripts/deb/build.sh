@@ -108,7 +108,13 @@ build_packages() { # TREE
 main() {
     install_tools
     [ -r "$BUILD/mariadb-version" ] || fail "run make setup first"
-    local version tree
+    local version tree release
+    for release in $RELEASES; do
+        case $release in
+            10.11.*) ;;
+            *) fail "Packages are built for MariaDB 10.11 only; for $release use make build." ;;
+        esac
+    done
     version=$(dpkg-parsechangelog -l debian/changelog -S Version)
     tree=$WORK/teak-${version%-*}
     mkdir -p "$WORK" "$OUT"

@@ -1,5 +1,7 @@
-"""A new Debian system in a directory: installed by debootstrap from the archives that apt uses here, entered by chroot."""
+"""A new Debian system in a directory: installed by debootstrap from the archives that apt uses here, entered by chroot.
+It is of this machine's release of Debian, or of another one from the same archives."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -34,34 +36,56 @@ def offers(package):
 
 
 def release_of(version):
-    """1:10.11.18-0+deb12u1 -> 10.11.18"""
-    return version.split(":")[-1].split("-")[0]
+    """1:10.11.18-0+deb12u1 -> 10.11.18, 1:11.8.9+ds-0+deb13u1 -> 11.8.9"""
+    return re.split(r"[-+]", version.split(":")[-1])[0]
+
+
+def enter_namespaces(module, *arguments):
+    """Replaces this program by `python3 -m MODULE --inside ARGUMENT...` in its own namespaces of mounts and processes: what
+    it mounts and starts ends with it."""
+    if os.geteuid() != 0:
+        sys.exit("error: run it as root: it installs a system with debootstrap")
+    if not shutil.which("debootstrap"):
+        sys.exit("error: debootstrap is missing: apt-get install debootstrap")
+    command = ["unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    os.execvp(command[0], [*command, sys.executable, "-m", module, "--inside", *arguments])
 
 
 class Root:
-    def __init__(self, directory, log):
+    def __init__(self, directory, log, suite=None):
+        """`suite` is the name of a release of Debian, by default this machine's."""
         self.directory, self.log = Path(directory), log
+        _, self.archive, self.own_suite = offers("base-files")[-1]
+        self.suite = suite or self.own_suite
         self.output = ""  # of the last command
 
     # ---- the system ----
 
+    def bootstrap(self, directory):
+        """Installs a minimal system, unless the directory has one."""
+        if directory.exists():
+            return
+        print(f"-- installing a minimal Debian {self.suite} with debootstrap", flush=True)
+        partial = directory.with_suffix(".new")
+        shutil.rmtree(partial, ignore_errors=True)
+        with self.log.open("a") as log:
+            subprocess.run(["debootstrap", "--variant=minbase", self.suite, partial, self.archive], check=True, stdout=log, stderr=log)
+        partial.rename(directory)
+
     def create(self, base):
         """Copies the directory `base`, in which a minimal system is installed first if it does not exist."""
-        if not base.exists():
-            print("-- installing a minimal Debian with debootstrap", flush=True)
-            _, archive, suite = offers("base-files")[-1]
-            partial = base.with_suffix(".new")
-            shutil.rmtree(partial, ignore_errors=True)
-            with self.log.open("a") as log:
-                subprocess.run(["debootstrap", "--variant=minbase", suite, partial, archive], check=True, stdout=log, stderr=log)
-            partial.rename(base)
+        self.bootstrap(base)
         shutil.rmtree(self.directory, ignore_errors=True)
         subprocess.run(["cp", "-a", base, self.directory], check=True)
+        self.prepare()
+        self.write("etc/mysql/mariadb.conf.d/zz-test.cnf", SETTINGS)
+
+    def prepare(self):
+        """Mounts the system's file systems, and reads the package lists."""
         for name, kind in (("proc", "proc"), ("sys", "sysfs")):
             subprocess.run(["mount", "-t", kind, kind, self.directory / name], check=True)
         subprocess.run(["mount", "--bind", "/dev", self.directory / "dev"], check=True)
         self.copy_sources()
-        self.write("etc/mysql/mariadb.conf.d/zz-test.cnf", SETTINGS)
         # There is no init system; without this, packages do not start and stop their services.
         self.write("usr/sbin/policy-rc.d", "#!/bin/sh\nexit 0\n")
         self.path("usr/sbin/policy-rc.d").chmod(0o755)
@@ -74,7 +98,7 @@ class Root:
         for file in [Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*")]:
             if not file.is_file() or not any(archive in file.read_text() for archive in archives):
                 continue
-            text = file.read_text()
+            text = re.sub(rf"\b{self.own_suite}\b", self.suite, file.read_text())
             if file.suffix == ".sources":
                 text = re.sub(r"(?m)^Types:.*", "Types: deb deb-src", text)
             else:

@@ -13,21 +13,12 @@ from pathlib import Path
 
 from tests.harness import BUILD, ROOT, finish
 
-from .root import Root, offers, release_of
+from .root import Root, enter_namespaces, offers, release_of
 
 DIRECTORY = BUILD / "deb-test"
 PACKAGES, NEXT = BUILD / "deb", DIRECTORY / "next"
 ROWS = "1\tone\n2\ttwo\n"
 LOCAL_SHIM = "/var/lib/mariadb-plugin-teak/{}/teak_shim.so"
-
-
-def in_own_namespaces():
-    if os.geteuid() != 0:
-        sys.exit("error: run it as root: it installs a system with debootstrap")
-    if not shutil.which("debootstrap"):
-        sys.exit("error: debootstrap is missing: apt-get install debootstrap")
-    command = ["unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    os.execvp(command[0], [*command, sys.executable, "-m", "tests.packages.run", "--inside"])
 
 
 def build_next():
@@ -260,7 +251,7 @@ def main():
     if sys.argv[1:] != ["--inside"]:
         DIRECTORY.mkdir(parents=True, exist_ok=True)
         build_next()
-        in_own_namespaces()
+        enter_namespaces("tests.packages.run")
     (DIRECTORY / "log").write_text("")
     return Test().run()
 

@@ -1,6 +1,6 @@
 """The test trees of tests/server_suites/run.py: the choice of MariaDB's tests, and a copy of them for each engine.
 
-A tree has the layout that the server's test runner expects (mysql-test next to lib, bin, sbin and share). Tests and the files that they
+A tree has the layout that the server's test runner expects (mysql-test, or mariadb-test in 11.8, next to lib, bin, sbin and share). Tests and the files that they
 include are copied without their recorded results; where they name InnoDB as the engine of a table, the copy for Teak names
 Teak. Everything else is a link to the system's files."""
 
@@ -140,7 +140,7 @@ def make(engine: str) -> Path:
         if entry.name != "mysql":
             link(entry, tree / "lib" / entry.name)
 
-    tests = tree / "mysql-test"
+    tests = tree / SYSTEM.name
     changed = set()
     for entry in SYSTEM.iterdir():
         if entry.name in ("main", "include"):

@@ -8,7 +8,8 @@ import difflib
 import re
 from pathlib import Path
 
-SYSTEM = Path("/usr/share/mysql/mysql-test")
+from tests.harness import SERVER_TESTS as SYSTEM
+
 # Maximum number of lines that may be equal by chance between lines that InnoDB does not repeat.
 CHANCE = 2
 AROUND = 2

@@ -138,7 +138,7 @@ def run_suite(run: Run, tree: Path, suite: str, patterns: list[str], options: ar
         command.append(f"--do-test=^({'|'.join(expression)})$")
     with tempfile.TemporaryDirectory(prefix="teak-suites.") as short, open(log, "w") as sink:
         environment = dict(os.environ, SUITES_OUTPUT=str(run.output), MYSQL_TEST=str(ROOT / "tests/server_suites/mysqltest.sh"))
-        subprocess.run(command + [f"--tmpdir={short}"], cwd=tree / "mysql-test", env=environment, stdout=sink,
+        subprocess.run(command + [f"--tmpdir={short}"], cwd=tree / copies.SYSTEM.name, env=environment, stdout=sink,
                        stderr=subprocess.STDOUT, check=False)
     run.read(log)
     if not options.keep:

@@ -8,7 +8,8 @@ test is used."""
 import re
 from pathlib import Path
 
-SYSTEM = Path("/usr/share/mysql/mysql-test")
+from tests.harness import SERVER_TESTS as SYSTEM
+
 COMMENT_OR_ECHO = re.compile(r"^[ \t]*(?:#|(?:--[ \t]*)?echo\b).*$", re.MULTILINE)
 SOURCE = re.compile(r"^[ \t]*(?:--[ \t]*)?source[ \t]+([^\s;]+)[ \t]*;?[ \t]*$", re.MULTILINE | re.IGNORECASE)
 DEPTH = 9

@@ -8,4 +8,10 @@ return "ha_teak.so is not built" unless $ENV{HA_TEAK_SO} and -e "$::plugindir/ha
 
 sub is_default { 1 }
 
+# Each server runs one of the suite's combinations, that of its series.
+sub skip_combinations {
+  my $other = $::mysql_version_id >= 110000 ? 'mariadb_10_11' : 'mariadb_11_8';
+  return ( combinations => [ $other ] );
+}
+
 bless { };

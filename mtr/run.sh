@@ -73,7 +73,7 @@ record_differences() {
         [ -e "$output" ] || continue
         name=$(basename "$output" .reject)
         name=${name%%,*}
-        diff -u --label "r/$name.result" --label "r/$name.reject" "$RESULTS/$name.result" "$output" \
+        diff -a -u --label "r/$name.result" --label "r/$name.reject" "$RESULTS/$name.result" "$output" \
             >"$RESULTS/$name,$COMBINATION.rdiff" || true
         rm "$output"
     done

@@ -95,7 +95,10 @@ for name; do
         build) stage build make --no-print-directory build ;;
         codecs) stage codecs plugin/tests/run.sh ;;
         mtr) stage mtr mtr/run.sh ;;
-        suites) stage suites python3 -m tests.server_suites.run --quick ;;
+        suites)
+            # shellcheck disable=SC2086
+            stage suites python3 -m tests.server_suites.run ${SUITE_TESTS:---quick}
+            ;;
         clients) stage clients python3 -m tests.clients.run dump pymysql ;;
         kill)
             stage kill python3 -m tests.crash.run --kills="${KILLS:-20}"

@@ -18,7 +18,7 @@ constexpr double UNIT_NS = 3100;
 constexpr double LOOKUP_NS = 1800;
 /* The next row of a scan, of 130 bytes; the next entry of a key; the first entry of a range of a key. In memory. */
 constexpr double SCAN_NS = 145;
-constexpr double ENTRY_NS = 110;
+constexpr double ENTRY_NS = 130;
 constexpr double ENTRY_LOOKUP_NS = 1200;
 /* A look-up of a row that is not in memory takes so much longer: for any page, and for each KiB of it before compression. */
 constexpr double MISS_NS = 5000;

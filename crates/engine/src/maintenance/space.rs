@@ -375,7 +375,7 @@ impl SpaceThread {
                 continue;
             }
             // Merges free most of the space, so an index is skipped until idle compaction has merged it
-            // fully, or gives up.
+            // fully, or stops because it has written too much.
             let is_merged = index.tree.is_fully_merged() || !index.tree.affords_optional_jobs();
             let may_continue = || !context.signals.is_stopping() && context.log.end() == end;
             let is_done =
@@ -501,7 +501,7 @@ mod tests {
         let table = engine.open_table("./db/t0").unwrap();
         let index = Arc::clone(&table.indexes().unwrap()[0]);
         let exhaust = || {
-            let has_given_up = || {
+            let is_over = || {
                 write(&engine, &table, (0..ROWS).step_by(97));
                 let horizon = FlushContext::from(&*engine.core).transactions.horizon();
                 while index.tree.affords_optional_jobs()
@@ -511,7 +511,7 @@ mod tests {
                 }
                 !index.tree.affords_optional_jobs() && !index.tree.is_fully_merged()
             };
-            assert!((0..1000).any(|_| has_given_up()));
+            assert!((0..1000).any(|_| is_over()));
         };
         write(&engine, &table, 0..ROWS);
         exhaust();

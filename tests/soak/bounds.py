@@ -94,6 +94,7 @@ def bounds(options, own_memory):
     ]
     if options.stall:
         found.append(Bound("longest statement", "ms", one(lambda s: s["longest_ms"], lambda s: options.stall + s["disk_stalled_ms"])))
+        found.append(Bound("longest delay of writers", "ms", one(lambda s: s["delay_ms"], lambda s: options.stall + s["disk_stalled_ms"])))
     return found
 
 

@@ -31,9 +31,11 @@ VARIABLES = ["Teak_log_bytes_used", "Teak_log_bytes_limit", "Teak_log_stops", "T
              "Teak_memory_bytes", "Teak_memory_node_bytes", "Teak_memtable_bytes", "Teak_memtable_bytes_limit", "Teak_memtable_retired_bytes",
              "Teak_pending_flush_bytes", "Teak_child_runs_max",
              "Teak_write_id_memory_bytes", "Teak_aborted_ids", "Teak_aborted_ranges", "Teak_file_bytes", "Teak_file_live_bytes", "Teak_file_pinned_bytes",
-             "Teak_moved_bytes", "Teak_writer_stalls", "Teak_writer_stall_microseconds", "Teak_writer_stops", "Teak_checkpoints",
+             "Teak_moved_bytes", "Teak_writer_stalls", "Teak_writer_stall_microseconds", "Teak_writer_stall_longest_microseconds",
+             "Teak_writer_stops", "Teak_checkpoints",
              "Teak_bytes_written", "Teak_log_bytes_written"]
-MEASURES = ["second", "statements", "p50_ms", "p99_ms", "p999_ms", "longest_ms", "disk_stalled_ms", "log_bytes", "resident_bytes"]
+MEASURES = ["second", "statements", "p50_ms", "p99_ms", "p999_ms", "longest_ms", "delay_ms", "disk_stalled_ms", "log_bytes",
+            "resident_bytes"]
 FAULTS_SHOWN = 12
 
 
@@ -49,6 +51,7 @@ class Soak:
         self.faults_shown = 0
         self.all = Histogram()
         self.disk, self.sampled = None, 0.0
+        self.longest_delay = 0
 
     # ---- load ----------------------------------------------------------------------------------------------------------
 
@@ -129,14 +132,18 @@ class Soak:
         if missing:
             raise RuntimeError(f"The server has no status variable {', '.join(sorted(missing))}.")
         self.samples += 1
+        # The server's maximum since its start: the delay of this sample if it has grown.
+        delay, before = status["Teak_writer_stall_longest_microseconds"], self.longest_delay
+        self.longest_delay = delay
         # A session reports every second, or after a statement that takes longer: so long before the last sample may the longest
         # statement have ended, and its duration before that it began.
-        stalled = self.disk.stalled(time.monotonic() - self.sampled + REPORT_SECONDS + 2 * histogram.longest)
+        longest = max(histogram.longest, delay / 1e6)
+        stalled = self.disk.stalled(time.monotonic() - self.sampled + REPORT_SECONDS + 2 * longest)
         self.sampled = time.monotonic()
         return {"second": second, "statements": statements, "status": status, "index_files": listed,
                 "p50_ms": histogram.quantile(0.5) * 1000, "p99_ms": histogram.quantile(0.99) * 1000,
                 "p999_ms": histogram.quantile(0.999) * 1000, "longest_ms": histogram.longest * 1000,
-                "disk_stalled_ms": stalled * 1000,
+                "delay_ms": delay / 1000 if delay > before else 0.0, "disk_stalled_ms": stalled * 1000,
                 "log_bytes": sum(size(path) for path in (self.directory / "server/data").glob("teak.log.*")),
                 "resident_bytes": self.server.memory()}
 
@@ -194,6 +201,7 @@ class Soak:
         print(f"-- kill {self.kills}, up again after {time.monotonic() - began:.1f} s", flush=True)
         self.messages()
         self.sampled = time.monotonic()
+        self.longest_delay = 0
         with self.server.connect("bank") as connection:
             connection.run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
             self.faults += Bank().sums(connection, f"after kill {self.kills}")

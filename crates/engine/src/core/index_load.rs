@@ -13,9 +13,6 @@ const RUN_LOAD_SLOW: f64 = 1.5;
 /// The same, at which writers stop.
 const RUN_LOAD_STOP: f64 = 2.0;
 
-/// Frozen memtables of an index that do not count as runs: the one that is flushed, and the next.
-const FROZEN_MIN: usize = 2;
-
 /// Writers are slowed when the bytes that are due to be merged exceed the index's bytes divided by
 /// this number, and a minimum. They stop at twice as many bytes.
 const DEBT_SHARE: u64 = 8;
@@ -31,13 +28,8 @@ pub(crate) struct IndexLoad {
     is_runs: AtomicBool,
 }
 
-/// The pressure of the runs of a child. Each of `frozen` memtables that wait to be flushed will add a run, also after writers
-/// have stopped.
-// Few memtables are frozen.
-#[allow(clippy::cast_precision_loss)]
-fn run_pressure(run_load: f64, frozen: usize, child_runs_max: u32) -> f64 {
-    let waiting = frozen.saturating_sub(FROZEN_MIN) as f64;
-    let run_load = run_load + waiting / f64::from(child_runs_max.max(1));
+/// The pressure of the runs of a child.
+fn run_pressure(run_load: f64) -> f64 {
     (run_load - RUN_LOAD_SLOW) / (RUN_LOAD_STOP - RUN_LOAD_SLOW)
 }
 
@@ -58,8 +50,7 @@ impl IndexLoad {
         let in_memory = tree.memtable_bytes() + tree.frozen_bytes();
         self.pacer
             .report(now, tree.written_bytes(), backlog.upper_bytes + in_memory);
-        let child_runs_max = tree.options().child_runs_max;
-        let runs = run_pressure(backlog.run_load, tree.frozen_memtables(), child_runs_max);
+        let runs = run_pressure(backlog.run_load);
         let debt = debt_pressure(backlog.due_bytes, backlog.merge_bytes, debt_bytes_min);
         self.is_runs.store(runs >= debt, Ordering::Relaxed);
         let pressure = runs.max(debt).clamp(0.0, 1.0);
@@ -99,13 +90,7 @@ mod tests {
     #[test]
     fn writers_are_slowed_from_one_and_a_half_times_the_runs_and_stop_at_twice() {
         for (load, expected) in [(1.0, -1.0), (1.5, 0.0), (1.75, 0.5), (2.0, 1.0)] {
-            assert!((run_pressure(load, FROZEN_MIN, 8) - expected).abs() < 1e-9);
+            assert!((run_pressure(load) - expected).abs() < 1e-9);
         }
-    }
-
-    #[test]
-    fn memtables_that_wait_count_as_runs() {
-        assert!((run_pressure(1.5, 4, 8) - 0.5).abs() < 1e-9);
-        assert!((run_pressure(1.5, 6, 8) - 1.0).abs() < 1e-9);
     }
 }

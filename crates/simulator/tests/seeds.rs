@@ -28,6 +28,7 @@ fn every_seed_keeps_what_was_acknowledged() {
         assert!(total.crashes > SEEDS && total.kills > 0 && total.closings > 0);
         assert!(total.commits > 10 * SEEDS);
         assert!(total.alterations > SEEDS / 4 && total.loads > SEEDS / 2);
+        assert!(total.repairs > SEEDS / 30);
         assert!(total.fault_errors > SEEDS / 4 && total.failed_openings > 0);
         assert!(total.events_lost > 0 && total.events_kept > 0);
         assert!(total.hidden_files > SEEDS / 10 && total.revealed_files > SEEDS / 20);

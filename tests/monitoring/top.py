@@ -64,7 +64,8 @@ class TopTest:
         self.intervals = len(engine)
         for name, expected in {"inserted": 15000, "updated": 300, "deleted": 40, "loaded": 5000, "commits": 203}.items():
             found = sum(float(line[name]) * float(line["seconds"]) for line in engine)
-            self.check(abs(found - expected) <= 3, f"{name}: {found}, expected {expected}")
+            # Seconds are rounded to 1/1000, and the engine inserts some rows of statistics.
+            self.check(abs(found - expected) <= 5 + expected / 400, f"{name}: {found}, expected {expected}")
         self.check(float(engine[0]["inserted"]) == 0, "rows in an interval without work")
         self.check(sum(float(line["bytes_written"]) for line in engine) > 0 and sum(float(line["log_bytes"]) for line in engine) > 0, "bytes written")
         self.check(all(int(line["memory_bytes"]) > 0 and int(line["log_limit"]) > 0 for line in engine), "memory and log")

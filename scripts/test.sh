@@ -15,7 +15,7 @@ REPORTED_LINES_MAX=12
 # Most of the time of a program with unit tests, in seconds. The slowest one takes about a twentieth of it.
 PROGRAM_SECONDS_MAX=900
 PASSED=0 FAILED=0
-SUMMARY=()
+SUMMARY=() FAILURES=()
 mkdir -p "$RESULTS"
 cd "$ROOT"
 
@@ -68,10 +68,10 @@ stage() { # NAME COMMAND...
     esac
     SUMMARY+=("$(printf '%-16s %-24s %5d s  %s' "$name" "$verdict" $((SECONDS - began)) "$(amount "$name" "$RESULTS/$name.log")")")
     printf '== %s: %s\n' "$name" "$verdict"
-    # Repeats the first lines that report a failure, with the indented lines below them, next to the sums, because only
-    # the end of a truncated log remains.
+    # Repeats the first lines that report a failure, with the indented lines below them, at the end: only the end of a
+    # truncated log remains.
     if [ "${counted#* }" != 0 ]; then
-        SUMMARY+=("$(awk -v most="$REPORTED_LINES_MAX" '
+        FAILURES+=("$name:" "$(awk -v most="$REPORTED_LINES_MAX" '
             shown < most && /^[ \t]/ && below { print; shown++; next }
             { below = 0 }
             shown < most && tolower($0) ~ /fail|differ|error|panicked|lost|missing/ && !/ 0 failed| ok$/ { print; shown++; below = 1 }' \
@@ -146,5 +146,6 @@ done
 
 printf '\n'
 printf '%s\n' "${SUMMARY[@]}"
+[ "$FAILED" = 0 ] || printf '%s\n' "${FAILURES[@]}"
 printf '%d passed, %d failed\n' "$PASSED" "$FAILED"
 [ "$FAILED" = 0 ]

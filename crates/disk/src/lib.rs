@@ -8,6 +8,7 @@ mod io_pacer;
 mod limited;
 mod locks;
 mod memory;
+mod names;
 mod overlay;
 mod paced;
 mod read_only;

@@ -20,6 +20,7 @@
 
 use crate::disk::{Disk, DiskFile};
 use crate::locks::DiskLock;
+use crate::names::Names;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -54,7 +55,8 @@ struct List {
 struct LimitedFile {
     files: Arc<Files>,
     me: Weak<LimitedFile>,
-    opened_as: PathBuf,
+    /// For error messages.
+    names: Names,
     handle: RwLock<Handle>,
     is_temporary: bool,
     is_direct: bool,
@@ -97,7 +99,7 @@ impl fmt::Debug for LimitedFile {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_tuple("LimitedFile")
-            .field(&self.opened_as)
+            .field(&self.names.newest())
             .finish()
     }
 }
@@ -193,7 +195,7 @@ impl Files {
         let added = Arc::new_cyclic(|me| LimitedFile {
             files: Arc::clone(self),
             me: Weak::clone(me),
-            opened_as: path.to_path_buf(),
+            names: Names::new(path.to_path_buf()),
             handle: RwLock::new(Handle {
                 path: path.to_path_buf(),
                 file: Some(file),
@@ -250,6 +252,7 @@ impl Files {
     fn note_renamed(&self, from: &Path, to: &Path, renamed: &HeldFiles) {
         for file in &renamed.0 {
             file.handle.write().path = to.to_path_buf();
+            file.names.add(to);
         }
         let mut list = self.list.lock();
         if let Some(named) = list.by_path.remove(from) {
@@ -476,7 +479,7 @@ impl DiskFile for LimitedFile {
     }
 
     fn path(&self) -> &Path {
-        &self.opened_as
+        self.names.newest()
     }
 
     fn is_direct(&self) -> bool {

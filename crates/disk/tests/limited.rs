@@ -87,6 +87,7 @@ fn closed_files_are_found_under_new_names_and_after_removal() {
         other.write_all_at(&[9], 0).unwrap();
     }
     assert_eq!(byte_of(&*renamed), 0);
+    assert_eq!(renamed.path(), path(2));
     assert_eq!(byte_of(&*removed), 1);
     assert_eq!(byte_of(&*replaced), 2);
     assert_eq!(byte_of(&*disk.open(&path(2)).unwrap()), 0);

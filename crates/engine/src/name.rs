@@ -2,7 +2,10 @@
 //!
 //! A table's name is a path relative to the data directory, such as
 //! `./database/table`. Its index files are in the directory of that path and are
-//! named `<table>.<label>-<file id in hexadecimal>.teak`. Long names are cut.
+//! named `<table>.<label>-<file id in hexadecimal>.teak`. Long names are cut. While a file is
+//! created and no durable record of the log says that a table owns it, its name ends with
+//! `.new.teak`. So a file with such a name may be removed when the engine is opened, and an older
+//! catalogue never removes a file of a table.
 //!
 //! Files directly in the data directory: `teak.catalogue`, `teak.catalogue.new`
 //! while the catalogue is written, `teak.log.*` (log segments), `teak.lock`
@@ -18,6 +21,9 @@ use teak_base::FileId;
 
 /// The extension of index files.
 pub(crate) const EXTENSION: &str = "teak";
+
+/// The end of the names of new index files, before the extension.
+const NEW_FILE: &str = "new";
 
 /// Prefix of the names of spill files of sorts.
 pub(crate) const SPILL_PREFIX: &str = "teak.sort.";
@@ -98,7 +104,8 @@ impl TableName {
         }
         let label = cut(&sanitise(label), LABEL_BYTES_MAX).to_owned();
         let tail = format!(".{label}-{:08x}.{EXTENSION}", file.0);
-        let stem_bytes_max = FILE_NAME_BYTES_MAX.saturating_sub(tail.len());
+        // The name of the new file is longer.
+        let stem_bytes_max = FILE_NAME_BYTES_MAX.saturating_sub(tail.len() + NEW_FILE.len() + 1);
         self.directory
             .join(format!("{}{tail}", cut(&self.table, stem_bytes_max)))
     }
@@ -126,11 +133,25 @@ fn cut(text: &str, bytes: usize) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
+/// The name that an index file has until a table owns it.
+pub(crate) fn new_file_path(path: &Path) -> PathBuf {
+    path.with_extension(format!("{NEW_FILE}.{EXTENSION}"))
+}
+
+/// The name of a new index file when a table owns it. `None` if the file is not new.
+pub(crate) fn owned_file_path(path: &Path) -> Option<PathBuf> {
+    let stem = path.with_extension("");
+    let is_new = path.extension()? == EXTENSION && stem.extension()? == NEW_FILE;
+    is_new.then(|| stem.with_extension(EXTENSION))
+}
+
 /// The file id in the name of an index file, if the name has this form.
 pub(crate) fn file_id_of(path: &Path) -> Option<FileId> {
     if path.extension()? != EXTENSION {
         return None;
     }
+    let owned = owned_file_path(path);
+    let path = owned.as_deref().unwrap_or(path);
     let (_, id) = path.file_stem()?.to_str()?.rsplit_once('-')?;
     let hexadecimal = id.len() >= 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !hexadecimal {
@@ -175,6 +196,18 @@ mod tests {
     }
 
     #[test]
+    fn new_files_have_names_of_their_own() {
+        let name = TableName::parse("./shop/orders.2").unwrap();
+        let path = name.index_path("by.new", FileId(0x1f));
+        let new = new_file_path(&path);
+        assert_eq!(new, Path::new("shop/orders.2.by_new-0000001f.new.teak"));
+        assert_eq!(file_id_of(&new), Some(FileId(0x1f)));
+        assert_eq!(owned_file_path(&new), Some(path.clone()));
+        assert_eq!(owned_file_path(&path), None);
+        assert_eq!(file_id_of(Path::new("shop/notes.new.teak")), None);
+    }
+
+    #[test]
     fn files_of_temporary_tables_are_recognised() {
         let name = TableName::parse("./#temporary-1-2").unwrap();
         assert!(name.is_temporary());
@@ -193,7 +226,7 @@ mod tests {
     fn long_and_foreign_names_fit() {
         let name = TableName::parse(&format!("db/{}", "ü".repeat(126))).unwrap();
         let path = name.index_path(&"é".repeat(500), FileId(u64::MAX));
-        let file = path.file_name().unwrap().len();
+        let file = new_file_path(&path).file_name().unwrap().len();
         assert!(file <= FILE_NAME_BYTES_MAX, "{file}");
         assert_eq!(file_id_of(&path), Some(FileId(u64::MAX)));
     }

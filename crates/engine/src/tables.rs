@@ -83,7 +83,7 @@ impl Engine {
         let definitions = definition.indexes.clone().into_iter();
         let indexes = new_index_entries(&core.tables, &core.log, &name, definitions)?;
         drop(core.files.create(&indexes)?);
-        let entry = TableEntry {
+        let mut entry = TableEntry {
             id: core.tables.lock().take_table_id(),
             name: name.name,
             metadata: definition.metadata.clone(),
@@ -99,6 +99,7 @@ impl Engine {
             core.files.remove_unlogged(&entry.indexes, &error);
             return Err(error.into());
         }
+        core.files.publish(entry.indexes.iter_mut());
         // Advances the sequence, so that all earlier snapshots are older than the table.
         let created_at = core.transactions.advance_commit_sequence();
         let mut tables = core.tables.lock();
@@ -459,7 +460,7 @@ impl Engine {
             };
             require_unaltered(&slot)?;
             let definitions = entry.indexes.iter().map(IndexEntry::definition);
-            let indexes = new_index_entries(&core.tables, &core.log, &name, definitions)?;
+            let mut indexes = new_index_entries(&core.tables, &core.log, &name, definitions)?;
             let trees = core.files.create(&indexes)?;
             let created_at = if name.is_temporary() {
                 // Every snapshot can read a temporary table.
@@ -471,6 +472,7 @@ impl Engine {
                     core.files.remove_unlogged(&indexes, &error);
                     return Err(error.into());
                 }
+                core.files.publish(indexes.iter_mut());
                 core.transactions.advance_commit_sequence()
             };
             // Locks the slot before the list of tables changes, so that no thread opens the new

@@ -13,7 +13,9 @@ use common::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_disk::Disk;
-use teak_engine::{AddedIndex, Engine, EntryOrder};
+use teak_engine::{
+    AddedIndex, Alteration, AlterationPlan, Engine, EntryOrder, IndexNumber, PlannedIndex, TableHandle,
+};
 use teak_testing::FaultDisk;
 
 fn files(disk: &FaultDisk, directory: &str) -> Vec<PathBuf> {
@@ -48,6 +50,27 @@ fn state(disk: &FaultDisk) -> Vec<(PathBuf, Vec<u8>)> {
         .collect()
 }
 
+/// Replaces the files directly in the data directory by those of an earlier [`state`].
+fn restore(disk: &FaultDisk, earlier: &[(PathBuf, Vec<u8>)]) {
+    for (path, _) in state(disk) {
+        disk.remove(&path).unwrap();
+    }
+    for (path, bytes) in earlier {
+        write(disk, path, bytes);
+    }
+}
+
+/// Begins to add an index like the second one of the table.
+fn begin_adding(engine: &Engine, table: &TableHandle) -> Alteration {
+    let added = AddedIndex {
+        definition: definition(TABLE).indexes[1].clone(),
+        unique: false,
+        entry_order: EntryOrder::Any,
+    };
+    let begun = engine.begin_alteration(table, &[added], Box::new(|| false));
+    begun.unwrap()
+}
+
 #[test]
 fn an_older_catalogue_does_not_cost_the_newer_tables() {
     let disk = Arc::new(FaultDisk::new(1));
@@ -61,12 +84,7 @@ fn an_older_catalogue_does_not_cost_the_newer_tables() {
     drop(table);
     engine.close().unwrap();
     let newer = state(&disk);
-    for (path, _) in &newer {
-        disk.remove(path).unwrap();
-    }
-    for (path, bytes) in &older {
-        write(&disk, path, bytes);
-    }
+    restore(&disk, &older);
 
     let mut options = options();
     let logged = capture_messages(&mut options);
@@ -88,12 +106,7 @@ fn an_older_catalogue_does_not_cost_the_newer_tables() {
         let place = Path::new("/data/db").join(path.file_name().unwrap());
         disk.rename(&path, &place).unwrap();
     }
-    for (path, _) in state(&disk) {
-        disk.remove(&path).unwrap();
-    }
-    for (path, bytes) in &newer {
-        write(&disk, path, bytes);
-    }
+    restore(&disk, &newer);
     let engine = open(&disk);
     let table = engine.open_table("./db/newer").unwrap();
     assert_eq!(rows(&engine, &table), pairs(&[("1", "one")]));
@@ -127,24 +140,43 @@ fn an_unreadable_file_of_no_table_is_moved() {
     assert_eq!(engine.statistics().orphan_files, 1);
 }
 
-/// The older superblock of a file is that of the empty index. It does not say that the file has no
-/// entries if the newer one is damaged.
+/// The catalogue and the log are from the time when the index was built, its file is newer.
 #[test]
-fn a_file_with_a_damaged_superblock_is_not_taken_for_an_empty_one() {
+fn an_older_catalogue_does_not_cost_an_index_that_was_being_built() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
-    let path = files(&disk, "/data/db").remove(0);
-    let empty = read(&disk, &path);
-    commit(&engine, |t| insert(t, &table, "1", "one").unwrap());
+    let mut alteration = begin_adding(&engine, &table);
+    alteration.add(0, b"one\01", b"").unwrap();
+    alteration.build(&mut |_, _| {}).unwrap();
+    engine.checkpoint().unwrap();
+    let older = state(&disk);
+    let kept = definition(TABLE).indexes.into_iter().zip(0..);
+    let kept = kept.map(|(index, number)| PlannedIndex::Kept(IndexNumber(number), index));
+    let plan = AlterationPlan {
+        indexes: kept.chain([PlannedIndex::Added(0)]).collect(),
+        metadata: b"metadata".to_vec(),
+    };
+    Alteration::commit(vec![(alteration, plan)]).unwrap();
     drop(table);
     engine.close().unwrap();
-    let mut bytes = read(&disk, &path);
-    bytes[..4096].copy_from_slice(&empty[..4096]);
-    bytes[4096 + 100] ^= 8;
-    let stray = Path::new("/data/db/gone.PRIMARY-00001000.teak");
-    write(&disk, stray, &bytes);
+    restore(&disk, &older);
     let engine = open(&disk);
     assert_eq!(engine.statistics().orphan_files, 1);
+    assert_eq!(files(&disk, "/data/db").len(), 2);
+}
+
+/// The rows of a new table may be in memtables only: its files have no entries.
+#[test]
+fn an_empty_file_of_no_table_is_moved() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, _) = with_table(&disk);
+    engine.close().unwrap();
+    let older = state(&disk);
+    let engine = open(&disk);
+    engine.create_table(&definition("./db/newer")).unwrap();
+    engine.abandon();
+    restore(&disk, &older);
+    assert_eq!(open(&disk).statistics().orphan_files, 2);
 }
 
 #[test]
@@ -193,7 +225,6 @@ fn files_of_interrupted_creations_and_drops_are_removed() {
             }],
             Box::new(|| false),
         )?;
-        // Now the catalogue lists the new file as one that belongs to no table.
         engine.checkpoint()?;
         for n in 0..500 {
             alteration.add(0, format!("value\0{n:04}").as_bytes(), b"")?;
@@ -221,8 +252,13 @@ fn files_of_interrupted_creations_and_drops_are_removed() {
         let engine = open(&disk);
         assert_eq!(engine.statistics().orphan_files, 0, "after {after}");
         let names = engine.table_names();
-        let found = files(&disk, "/data/db").len();
-        assert_eq!(found, 2 * names.len(), "after {after}: {names:?}");
+        let found = files(&disk, "/data/db");
+        assert_eq!(found.len(), 2 * names.len(), "after {after}: {names:?}");
+        let is_new = |path: &PathBuf| path.to_string_lossy().ends_with(".new.teak");
+        assert!(!found.iter().any(is_new), "after {after}: {found:?}");
+        for name in names {
+            engine.open_table(&name).unwrap();
+        }
         if done {
             break;
         }

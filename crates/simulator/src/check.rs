@@ -6,11 +6,9 @@ use crate::simulation::Simulation;
 use crate::swarm::DIRECTORY;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use teak_disk::Disk;
 use teak_engine::{Engine, EngineResult, IndexNumber, Isolation, ReadMode, TableHandle};
 use teak_model::{Contents, Key, TableContents, TableId, Value};
-use teak_tree::is_empty_index_file;
 
 /// The directory of the files that belong to no table.
 const ORPHANS: &str = "#teak_orphans";
@@ -93,13 +91,11 @@ impl Simulation {
         self.check_orphans()
     }
 
-    /// Checks that recovery moved no file with entries to `#teak_orphans`, except those that a repair has replaced. It moves
-    /// an empty one if it cannot read it.
+    /// Checks that recovery moved no file to `#teak_orphans`, except those that a repair has replaced.
     fn check_orphans(&self) -> Result<(), CheckError> {
         if crate::faults::power_is_off(&self.disk) {
             return Ok(());
         }
-        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let mut directories = vec![Path::new(DIRECTORY).join(ORPHANS)];
         let mut count = 0;
         while let Some(directory) = directories.pop() {
@@ -110,11 +106,8 @@ impl Simulation {
                 }
                 count += 1;
                 let name = path.file_name().unwrap_or_default();
-                if self.known.replaced.contains(name) {
-                    continue;
-                }
-                if !is_empty_index_file(&disk, &path).unwrap_or(false) {
-                    let text = format!("{} has entries but belongs to no table", path.display());
+                if !self.known.replaced.contains(name) {
+                    let text = format!("{} belongs to no table", path.display());
                     return Err(Bug(text).into());
                 }
             }

@@ -2,13 +2,11 @@
 
 use super::prepared_writes;
 use super::{Added, AddedIndex, Alteration, EntryOrder, Filling};
-use crate::catalogue::IndexEntry;
 use crate::core::EngineCore;
 use crate::core::index::Index;
 use crate::core::running_jobs::RunningKind;
 use crate::core::sorts::{SortMemory, sorter_options};
 use crate::core::table::Table;
-use crate::core::tables::{NO_TABLE, UNOWNED_FILE_COUNTER};
 use crate::core::unique_build::UniqueBuild;
 use crate::definition::{INDEXES_MAX, IndexDefinition, check_index};
 use crate::engine::Engine;
@@ -22,7 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_bulk_load::{Interrupted, SortedLoad, Sorter};
 use teak_transactions::WaitError;
-use teak_write_ahead_log::Record;
 
 /// # Altering tables
 impl Engine {
@@ -122,22 +119,6 @@ fn count_indexes(
     Ok(IndexNumber(u32::try_from(count).unwrap_or(u32::MAX)))
 }
 
-/// Logs that files belong to no table, so that recovery removes them if the
-/// alteration is not committed. The records need no sync of their own: each
-/// checkpoint of an index file syncs the log first, and recovery removes a file
-/// without a checkpoint because it contains no entries.
-fn log_unowned(core: &EngineCore, entries: &[IndexEntry]) -> EngineResult<()> {
-    for entry in entries {
-        core.log.append(&Record::Counter {
-            table_id: NO_TABLE,
-            counter: UNOWNED_FILE_COUNTER,
-            value: entry.file.0,
-        })?;
-    }
-    core.files.add_unowned(entries);
-    Ok(())
-}
-
 /// Creates the files of the new indexes and makes the files and their directory entries durable,
 /// unless the table is temporary.
 fn create_indexes(
@@ -149,9 +130,6 @@ fn create_indexes(
     let definitions: Vec<IndexDefinition> =
         added.iter().map(|index| index.definition.clone()).collect();
     let entries = new_index_entries(&core.tables, &core.log, &name, definitions.into_iter())?;
-    if !table.is_temporary() {
-        log_unowned(core, &entries)?;
-    }
     let trees = core.files.create(&entries)?;
     let is_sorted = |index: &AddedIndex| index.entry_order == EntryOrder::Any;
     let memory = added

@@ -203,9 +203,13 @@ impl Alteration {
     }
 
     /// Publishes the new indexes and metadata. Returns the paths of the dropped indexes.
-    fn install(&mut self, outcome: TableOutcome) -> Vec<PathBuf> {
+    fn install(&mut self, mut outcome: TableOutcome) -> Vec<PathBuf> {
         let core: &EngineCore = &self.handle.core;
         let table = &self.handle.table;
+        let added: BTreeSet<FileId> = self.added.iter().map(|one| one.index.entry.file).collect();
+        let entries = outcome.entries.iter_mut();
+        core.files
+            .publish(entries.filter(|entry| added.contains(&entry.file)));
         let (mut replaces_all, mut had_records) = (false, false);
         {
             let mut tables = core.tables.lock();
@@ -257,7 +261,6 @@ impl Alteration {
         }
         let entry_of = |index: &Arc<Index>| index.entry.clone();
         let dropped: Vec<IndexEntry> = outcome.dropped.iter().map(entry_of).collect();
-        core.files.remove_unowned(&outcome.entries);
         if self.repair.is_none() {
             core.files.add_unowned(&dropped);
         }

@@ -217,8 +217,7 @@ pub(crate) struct Catalogue {
     pub prepared: Vec<PreparedEntry>,
     /// The tables by id.
     pub tables: BTreeMap<u64, TableEntry>,
-    /// Files that belong to no table and are to be removed: those of dropped or replaced indexes,
-    /// and of indexes that were being built.
+    /// Files that belong to no table and are to be removed: those of dropped or replaced indexes.
     pub unowned: BTreeSet<FileId>,
 }
 

@@ -5,7 +5,7 @@ use super::file_counts::FileCounts;
 use super::live_trees::LiveTrees;
 use super::messages::Messages;
 use crate::catalogue::IndexEntry;
-use crate::name::{ORPHANS_DIRECTORY, file_id_of};
+use crate::name::{ORPHANS_DIRECTORY, file_id_of, new_file_path};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -78,6 +78,14 @@ pub(crate) fn make_directory(disk: &Arc<dyn Disk>, directory: &Path) -> StorageR
     missing.try_for_each(|path| sync_name(disk, path))
 }
 
+/// The path at which the file of an index is created.
+fn created_path(entry: &IndexEntry) -> PathBuf {
+    match entry.is_temporary() {
+        true => entry.path.clone(),
+        false => new_file_path(&entry.path),
+    }
+}
+
 pub(crate) fn paths_of(indexes: &[IndexEntry]) -> Vec<PathBuf> {
     indexes.iter().map(|index| index.path.clone()).collect()
 }
@@ -129,26 +137,12 @@ impl IndexFiles {
         }
     }
 
-    /// Notes that files belong to no table: those of dropped indexes, and of
-    /// indexes that are being built. The caller holds the mutex of table changes.
+    /// Notes that the files of dropped indexes belong to no table. The caller holds the mutex of
+    /// table changes.
     pub(crate) fn add_unowned(&self, indexes: &[IndexEntry]) {
         let mut unowned = self.unowned.lock();
         let durable = indexes.iter().filter(|index| !index.is_temporary());
         unowned.files.extend(durable.map(|index| index.file));
-    }
-
-    /// As [`IndexFiles::add_unowned`].
-    pub(crate) fn add_unowned_file(&self, file: FileId) {
-        self.unowned.lock().files.insert(file);
-    }
-
-    /// Notes that files belong to a table now. The caller holds the mutex of
-    /// table changes.
-    pub(crate) fn remove_unowned(&self, indexes: &[IndexEntry]) {
-        let mut unowned = self.unowned.lock();
-        for index in indexes {
-            unowned.files.remove(&index.file);
-        }
     }
 
     /// The files that belong to no table.
@@ -190,7 +184,7 @@ impl IndexFiles {
         } else {
             &self.disk
         };
-        let path = self.directory.join(&entry.path);
+        let path = self.directory.join(created_path(entry));
         let tree = Tree::create(disk, &path, entry.file, options, &self.cache)?;
         if !entry.is_temporary() {
             tree.count_epochs(self.backup.history.epochs());
@@ -225,14 +219,14 @@ impl IndexFiles {
         Ok(self.counted(tree, entry))
     }
 
-    /// Creates empty index files and makes their names durable, unless they are temporary. On
-    /// failure, removes the files created so far.
+    /// Creates empty index files and makes their names durable, unless they are temporary. They have
+    /// the names of new files until [`IndexFiles::publish`]. On failure, removes the files created so
+    /// far.
     pub(crate) fn create(&self, indexes: &[IndexEntry]) -> StorageResult<Vec<Arc<Tree>>> {
-        let paths = paths_of(indexes);
         let mut trees = Vec::with_capacity(indexes.len());
-        let created = self.create_all(indexes, &paths, &mut trees);
+        let created = self.create_all(indexes, &mut trees);
         if let Err(error) = created {
-            self.remove(paths.get(..trees.len()).unwrap_or_default());
+            self.remove_new(indexes.get(..trees.len()).unwrap_or_default());
             return Err(error);
         }
         Ok(trees)
@@ -241,13 +235,11 @@ impl IndexFiles {
     fn create_all(
         &self,
         indexes: &[IndexEntry],
-        paths: &[PathBuf],
         trees: &mut Vec<Arc<Tree>>,
     ) -> StorageResult<()> {
         // Temporary files are in the data directory itself.
-        let durable = indexes.iter().zip(paths);
-        let durable = durable.filter(|(index, _)| !index.is_temporary());
-        let durable: Vec<PathBuf> = durable.map(|(_, path)| path.clone()).collect();
+        let durable = indexes.iter().filter(|index| !index.is_temporary());
+        let durable: Vec<PathBuf> = durable.map(|index| index.path.clone()).collect();
         let directories = parents(&self.directory, &durable);
         for directory in &directories {
             self.make_directory(directory)?;
@@ -259,6 +251,27 @@ impl IndexFiles {
             self.disk.sync_directory(directory)?;
         }
         Ok(())
+    }
+
+    /// Gives new files the names of files that a table owns, after the record of the table change is
+    /// durable. The new names need no sync: recovery finds the files by both. A file that cannot be
+    /// renamed keeps its name, which replaces the path of the entry.
+    pub(crate) fn publish<'a>(&self, indexes: impl Iterator<Item = &'a mut IndexEntry>) {
+        for index in indexes.filter(|index| !index.is_temporary()) {
+            let new = new_file_path(&index.path);
+            let (from, to) = (self.directory.join(&new), self.directory.join(&index.path));
+            if let Err(error) = self.disk.rename(&from, &to) {
+                let text = format!("a new file cannot be renamed now: {error}");
+                self.messages.warning(&text);
+                index.path = new;
+            }
+        }
+    }
+
+    /// Removes files that were created and not published.
+    pub(crate) fn remove_new(&self, indexes: &[IndexEntry]) {
+        let paths: Vec<PathBuf> = indexes.iter().map(created_path).collect();
+        self.remove(&paths);
     }
 
     /// Removes index files that belong to no table. A file that cannot be removed
@@ -347,7 +360,7 @@ impl IndexFiles {
     /// remain.
     pub(crate) fn remove_unlogged(&self, indexes: &[IndexEntry], error: &StorageError) {
         if error.is_no_space() {
-            self.remove(&paths_of(indexes));
+            self.remove_new(indexes);
         }
     }
 

@@ -20,10 +20,6 @@ pub(crate) const NO_TABLE: u64 = 0;
 /// The instance's counter of file ids.
 pub(crate) const FILE_ID_COUNTER: u8 = 0;
 
-/// Not a counter: the id of a file that belongs to no table until an alteration is
-/// committed.
-pub(crate) const UNOWNED_FILE_COUNTER: u8 = 1;
-
 /// The table, if it is in memory. Maintenance removes a table with neither handles nor open files.
 /// Locked while its files are opened or closed.
 pub(crate) type Slot = Arc<Mutex<Option<Arc<Table>>>>;

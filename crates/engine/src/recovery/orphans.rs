@@ -1,10 +1,8 @@
 //! Index files that belong to no table when the engine is opened.
 //!
-//! A file is removed only if nothing can be lost with it:
-//! - it contains no entries, because it was created by an interrupted CREATE or
-//!   TRUNCATE; or
-//! - recovery knows that it belongs to no table: the catalogue lists it, or the
-//!   log says that it was dropped, or was being built by an interrupted ALTER.
+//! A file is removed only if no table can lose it:
+//! - it has the name of a new file, because an interrupted table change created it; or
+//! - it was dropped: the log or the list of the catalogue says so.
 //!
 //! Any other file may be all that is left of a table, for example if an older
 //! catalogue was restored. It is moved to the directory `#teak_orphans`, into a
@@ -15,15 +13,14 @@ use crate::core::EngineCore;
 use crate::core::file_search::{index_directories, index_files};
 use crate::core::files::IndexFiles;
 use crate::error::EngineResult;
-use crate::name::{ORPHANS_DIRECTORY, file_id_of, is_leftover};
+use crate::name::{ORPHANS_DIRECTORY, file_id_of, is_leftover, owned_file_path};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use teak_base::FileId;
-use teak_tree::is_empty_index_file;
 
 /// Removes or moves the index files that belong to no table. Removes spill files,
-/// and files of temporary tables. File ids that are found are not allocated
+/// and files of temporary tables. Renames new files that a table owns. File ids that are found are not allocated
 /// again: they must be unique, and another crash may undo a removal.
 pub(super) fn settle_orphans(core: &EngineCore) -> EngineResult<()> {
     let (files, tables) = (&core.files, &core.tables);
@@ -50,10 +47,15 @@ pub(super) fn settle_orphans(core: &EngineCore) -> EngineResult<()> {
             let mut tables = tables.lock();
             tables.next_file = tables.next_file.max(file.0.saturating_add(1));
         }
+        let owned_path = owned_file_path(&path);
         if known.contains(&path) || ids.contains(&file) {
-            continue;
-        }
-        if unowned.contains(&file) || is_empty_index_file(disk, &path).unwrap_or(false) {
+            let Some(owned_path) = owned_path else {
+                continue;
+            };
+            if !known.contains(&path) || !publish(core, &path, &owned_path) {
+                continue;
+            }
+        } else if unowned.contains(&file) || owned_path.is_some() {
             let path_text = path.display();
             let text = format!("removing {path_text}, left by an interrupted table change");
             files.messages.note(&text);
@@ -77,6 +79,26 @@ pub(super) fn settle_orphans(core: &EngineCore) -> EngineResult<()> {
     }
     files.set_unowned(BTreeSet::new());
     count_orphans(core)
+}
+
+/// Renames a new file: the record of its table's change is durable. False if that is not possible.
+fn publish(core: &EngineCore, from: &Path, to: &Path) -> bool {
+    let root = &core.files.directory;
+    if let Err(error) = core.files.disk.rename(from, to) {
+        let path = from.display();
+        let text = format!("{path} cannot be renamed now: {error}");
+        core.messages.warning(&text);
+        return false;
+    }
+    let mut tables = core.tables.lock();
+    let states = tables.by_id.values_mut();
+    let mut indexes = states.flat_map(|state| &mut state.entry.indexes);
+    if let Some(index) = indexes.find(|index| root.join(&index.path) == from)
+        && let Ok(to) = to.strip_prefix(root)
+    {
+        index.path = to.to_path_buf();
+    }
+    true
 }
 
 /// Moves a file to `#teak_orphans`. False if that is not possible.

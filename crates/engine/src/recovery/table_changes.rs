@@ -6,7 +6,7 @@ use crate::catalogue::{
 };
 use crate::core::file_search::FoundFiles;
 use crate::core::files::{parents, paths_of};
-use crate::core::tables::{FILE_ID_COUNTER, NO_TABLE, TableState, UNOWNED_FILE_COUNTER};
+use crate::core::tables::{FILE_ID_COUNTER, NO_TABLE, TableState};
 use crate::error::EngineResult;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -70,11 +70,6 @@ impl Replay {
             }
             self.tables.next_file = self.tables.next_file.max(value);
             self.tables.reserved_files = self.tables.reserved_files.max(value);
-        } else if table == NO_TABLE && counter == UNOWNED_FILE_COUNTER {
-            if value > ID_MAX {
-                return Err(malformed(lsn)(Malformed));
-            }
-            self.files.add_unowned_file(FileId(value));
         } else if let Some(state) = self.tables.by_id.get(&table) {
             state.counters.replay(counter, value);
         }

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 MIB = 1 << 20
 # The bounds of docs/design/bounds.md.
-# Writers stop at 16 runs. Each memtable that is frozen already still adds one: 8 are allowed, as in engine/tests/backpressure.rs.
-CHILD_RUNS_MAX = 16 + 8
+# Writers and memtables wait at 16 runs. Loads add up to 5.
+CHILD_RUNS_MAX = 16 + 5
 FILE_RATIO, FILE_SLACK_BYTES = 1.25, 12 * MIB  # of each index file that is written
 OWN_SLACK_BYTES = 64 * MIB
 # Half is for 1,048,576 ranges of aborted ids, 8 bytes each. The chunks and the pieces of a few snapshots need less than the other half.

@@ -86,6 +86,8 @@ fn with_rows(disk: &Arc<FaultDisk>) -> (Engine, TableHandle) {
     fill(&engine, &engine.open_table(OTHER).unwrap(), 0, 5);
     fill(&engine, &table, 0, 20);
     engine.checkpoint().unwrap();
+    // No power loss undoes the renaming of new files.
+    disk.sync_directory("/data/db".as_ref()).unwrap();
     (engine, table)
 }
 
@@ -304,6 +306,7 @@ fn a_rebuilt_table_with_a_damaged_superblock_is_not_empty() {
         }
         assert_eq!(count(&engine, TABLE), 20);
         engine.abandon();
+        disk.sync_directory("/data/db".as_ref()).unwrap();
         let path = path_of(&disk, "t.PRIMARY");
         let disk = lose_newest(&disk, "t.PRIMARY");
         let engine = open(&disk);

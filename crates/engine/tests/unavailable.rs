@@ -594,6 +594,7 @@ fn a_failed_attempt_gives_the_space_back() {
         }
     });
     drop((table, engine));
+    disk.sync_directory("/data/db".as_ref()).unwrap();
     let disk = Arc::new(disk.crash(1));
     let path = hide(&disk, "t.PRIMARY");
     let engine = open(&disk);

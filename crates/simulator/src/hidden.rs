@@ -41,6 +41,9 @@ impl Simulation {
         created.map_err(|error| Bug(error.to_string()))?;
         for (table, name, path) in found {
             // A rename that recovery has repeated on the copy may be missing on the original disk.
+            let new = path.with_extension("new.teak");
+            let is_new = self.disk.exists(&new).unwrap_or(false);
+            let path = if is_new { new } else { path };
             let exists = self.disk.exists(&path).unwrap_or(false);
             let known = self.hidden.iter().any(|file| file.path == path);
             if !exists || known || !self.random.one_in(3) {
@@ -48,7 +51,8 @@ impl Simulation {
             }
             let number = self.hidden.len() as u64 + self.random.below(1 << 32);
             let away = Path::new(HIDDEN).join(number.to_string());
-            let older = match self.random.one_in(2) {
+            // Recovery renames a new file that it finds.
+            let older = match !is_new && self.random.one_in(2) {
                 true => self.make_older(&path, &away)?,
                 false => None,
             };

@@ -5,7 +5,7 @@ use crate::rows::{OwnedEntry, Row};
 use crate::simulation::Simulation;
 use crate::writes::{borrowed, entry_key};
 use std::collections::{BTreeMap, BTreeSet};
-use teak_engine::{EngineError, EngineResult, EngineTransaction, TableHandle};
+use teak_engine::{EngineError, EngineResult, EngineTransaction, TableHandle, WaitError};
 use teak_model::{AccessOutcome, EntryKey, InsertBlocked, RowCheck, TableId, Value};
 
 /// A row as the model needs it.
@@ -69,6 +69,7 @@ impl Simulation {
             Err(error) => return self.fault("opening a table", &error),
         }
         let id = session.model;
+        let limits_locks = self.swarm.lock_bytes_max > 0;
         session.held.clear();
         let planned: Vec<LoadedRow> = rows.iter().map(|row| LoadedRow::new(table, row)).collect();
         let outcomes: Vec<AccessOutcome> = planned
@@ -97,6 +98,7 @@ impl Simulation {
             Err(EngineError::DuplicateKey) => failed(AccessOutcome::Duplicate),
             Err(EngineError::Conflict) => failed(AccessOutcome::Conflict),
             // A load waits for any lock within the range of its keys.
+            Err(EngineError::Wait(WaitError::TooManyLocks)) => limits_locks,
             Err(EngineError::Wait(_)) => others,
             Err(error) => {
                 let flow = self.fault("loading rows", error)?;

@@ -115,7 +115,7 @@ pub(crate) struct SwarmConfig {
     /// After one in this many power losses, files are hidden; zero: never.
     pub(crate) hidden_one_in: u64,
     /// The memory limit of locks, in bytes; zero for the default.
-    lock_bytes_max: u64,
+    pub(crate) lock_bytes_max: u64,
 }
 
 impl SwarmConfig {

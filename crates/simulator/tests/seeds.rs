@@ -33,7 +33,7 @@ fn every_seed_keeps_what_was_acknowledged() {
         assert!(total.events_lost > 0 && total.events_kept > 0);
         assert!(total.hidden_files > SEEDS / 10 && total.revealed_files > SEEDS / 20);
         assert!(total.older_files > SEEDS / 30);
-        assert!(total.retained_logs > SEEDS / 20);
+        assert!(total.retained_logs > SEEDS / 30);
         assert!(total.escalations > SEEDS / 20 && total.range_refusals > 0);
     }
 }

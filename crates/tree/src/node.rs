@@ -124,8 +124,8 @@ impl Child {
         self.below.is_none()
     }
 
-    /// Whether the child has twice as many upper runs as make it due. Due flushes from the level
-    /// above then wait. Memtables, and jobs that are not due, still add runs.
+    /// Whether the child has twice as many upper runs as make it due. Memtables, and due flushes from
+    /// the level above, then wait. Jobs that are not due, and loads, still add runs.
     pub(crate) fn is_full(&self, options: &TreeOptions) -> bool {
         let upper_runs = summary::upper_runs(&self.runs);
         summary::run_load(upper_runs, self.is_leaf(), options) >= RUN_LOAD_MAX

@@ -199,9 +199,20 @@ impl IndexFiles {
         tree
     }
 
+    /// The absolute path of an index file that a table owns. Repeats the renaming by
+    /// [`IndexFiles::publish`] if a crash has undone it in a directory that recovery could not read.
+    fn owned_path(&self, path: &Path) -> StorageResult<PathBuf> {
+        let path = self.directory.join(path);
+        let new = new_file_path(&path);
+        if !self.disk.exists(&path)? && self.disk.exists(&new)? {
+            self.disk.rename(&new, &path)?;
+        }
+        Ok(path)
+    }
+
     /// Opens a tree, unless its file is older than the catalogue.
     pub(crate) fn open_tree(&self, entry: &IndexEntry) -> StorageResult<Arc<Tree>> {
-        let path = self.directory.join(&entry.path);
+        let path = self.owned_path(&entry.path)?;
         let generation = entry.durable_generation;
         let tree = Tree::open_not_before(&self.disk, &path, entry.file, generation, &self.cache)?;
         tree.count_epochs(self.backup.history.epochs());
@@ -211,7 +222,7 @@ impl IndexFiles {
 
     /// Opens what is left of a damaged tree.
     pub(crate) fn open_damaged_tree(&self, entry: &IndexEntry) -> StorageResult<Arc<Tree>> {
-        let path = self.directory.join(&entry.path);
+        let path = self.owned_path(&entry.path)?;
         let generation = entry.durable_generation;
         let tree = Tree::open_damaged(&self.disk, &path, entry.file, generation, &self.cache)?;
         tree.count_epochs(self.backup.history.epochs());
@@ -371,7 +382,8 @@ impl IndexFiles {
         let mut outcome = Ok(());
         for (old, new) in old.iter().zip(&mut *new) {
             self.note_removal(&root.join(old));
-            let renamed = self.disk.rename(&root.join(old), &root.join(&*new));
+            let renamed = self.owned_path(old);
+            let renamed = renamed.and_then(|path| self.disk.rename(&path, &root.join(&*new)));
             if let Err(error) = renamed {
                 new.clone_from(old);
                 outcome = Err(error);

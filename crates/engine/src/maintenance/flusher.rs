@@ -111,7 +111,22 @@ impl FlushContext<'_> {
         if index.attempts(WorkKind::Runs).may_try(now) {
             job = self.found(index, index.tree.next_job());
         }
-        job.or_else(|| index.tree.next_memtable_job())
+        let waits = || self.must_merge_first(index, now);
+        job.or_else(|| (!waits()).then(|| index.tree.next_memtable_job())?)
+    }
+
+    /// Whether the memtables of an index wait for merges. If merges fail, flushes go on: the writers
+    /// of the index are stopped, and its log records must not be needed for ever.
+    fn must_merge_first(&self, index: &Index, now: Instant) -> bool {
+        index.tree.holds_memtables_back() && index.attempts(WorkKind::Runs).may_try(now)
+    }
+
+    /// Claims the flush of a memtable of an index, or a merge that it waits for.
+    fn claim_flush(&self, index: &Arc<Index>, now: Instant) -> Option<FlushJob> {
+        match self.must_merge_first(index, now) {
+            true => self.claim_any(index, now),
+            false => index.tree.next_memtable_job(),
+        }
     }
 
     /// Claims a job of an index that moves runs down.
@@ -402,12 +417,15 @@ impl FlushContext<'_> {
                 return failed.map_or(Ok(()), |error| Err(EngineError::Storage(error)));
             }
             let claimed = indexes.iter().enumerate().find_map(|(place, target)| {
-                let job = target.index.tree.next_memtable_job()?;
+                let job = self.claim_flush(&target.index, now)?;
                 Some((place, Arc::clone(&target.index), job))
             });
             match claimed {
                 Some((place, index, job)) => {
-                    if let Err(error) = self.run_job(&index, job) {
+                    let is_flush = job.kind() == JobKind::Memtable;
+                    if let Err(error) = self.run_job(&index, job)
+                        && is_flush
+                    {
                         failed.get_or_insert(error);
                         indexes.swap_remove(place);
                     }

@@ -49,10 +49,8 @@ pub(super) fn settle_orphans(core: &EngineCore) -> EngineResult<()> {
         }
         let owned_path = owned_file_path(&path);
         if known.contains(&path) || ids.contains(&file) {
-            let Some(owned_path) = owned_path else {
-                continue;
-            };
-            if !known.contains(&path) || !publish(core, &path, &owned_path) {
+            let publishes = |owned: &PathBuf| known.contains(&path) && publish(core, &path, owned);
+            if !owned_path.as_ref().is_some_and(publishes) {
                 continue;
             }
         } else if unowned.contains(&file) || owned_path.is_some() {

@@ -44,10 +44,9 @@ impl Change {
                     table.remove(path);
                 }
             }
-            Self::Rename(from, to, id) => {
-                if table.get(from) == Some(id) {
-                    table.remove(from);
-                }
+            Self::Rename(_, to, id) => {
+                // Journals keep the order of the changes of a file: all its earlier names are gone.
+                table.retain(|_, named| named != id);
                 table.insert(to.clone(), *id);
             }
         }

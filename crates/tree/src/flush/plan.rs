@@ -44,9 +44,9 @@ pub struct TreeBacklog {
     pub merge_bytes: u64,
     /// Maximum number of upper runs of one child.
     pub child_runs: u64,
-    /// The same, relative to the number at which a job is due. From 2 on, due flushes from the
-    /// level above wait until the runs of the child are merged. Memtables, and jobs that are not
-    /// due, still add runs.
+    /// The same, relative to the number at which a job is due. From 2 on, memtables and due flushes
+    /// from the level above wait until the runs of the child are merged. Jobs that are not due still
+    /// add runs, as do loads.
     pub run_load: f64,
     /// The settled watermark from which on a job is due because of garbage (see
     /// [`Tree::note_settled`]), or because deletes may be dropped under an old snapshot, which is due
@@ -67,7 +67,7 @@ type Finder<'a> = &'a dyn Fn(&Node, &HashSet<ChildId>, &Search) -> Found<Candida
 
 impl Tree {
     /// Claims the most urgent work that is due: the oldest frozen memtable, otherwise a child.
-    /// While a child of the root has twice as many runs as make it due, due children come first.
+    /// While a child of the root has twice as many runs as make it due, memtables wait.
     /// Children that are due only because of garbage come last, then those with deletes that may be
     /// dropped under an old snapshot.
     /// Jobs that are claimed at the same time work on disjoint parts of the tree and may run in
@@ -88,9 +88,9 @@ impl Tree {
                 let job = self.memtable_job(install, version);
                 return Ok(job.or_else(|| self.layer_job(install, version, &layers)));
             }
-            let mut children = version.root.children.iter();
-            let is_crowded = children.any(|child| child.is_full(&options));
-            if !is_crowded && let Some(job) = self.memtable_job(install, version) {
+            if !is_crowded(version, &options)
+                && let Some(job) = self.memtable_job(install, version)
+            {
                 return Ok(Some(job));
             }
             let due = DueSearch {
@@ -101,9 +101,6 @@ impl Tree {
             };
             if let Some(candidate) = due.find_backlog(&install.claimed)? {
                 return self.claim_child(install, version, search, candidate);
-            }
-            if is_crowded && let Some(job) = self.memtable_job(install, version) {
-                return Ok(Some(job));
             }
             if let Some(candidate) = due.find_garbage(&install.claimed)? {
                 return self.claim_child(install, version, search, candidate);
@@ -135,8 +132,16 @@ impl Tree {
         self.settled_below.fetch_max(below.0, Ordering::Relaxed);
     }
 
+    /// Whether memtables should wait for merges, because a child of the root has twice as many runs as
+    /// make one due.
+    #[must_use]
+    pub fn holds_memtables_back(&self) -> bool {
+        let version = self.load_version();
+        !version.awaits_base && is_crowded(&version, &self.options())
+    }
+
     /// Claims the flush of the oldest frozen memtable, if there is one and no other job has claimed
-    /// it. Its flush reads no run, so damaged runs do not prevent it.
+    /// it, even while memtables should wait. Its flush reads no run, so damaged runs do not prevent it.
     pub fn next_memtable_job(self: &Arc<Self>) -> Option<FlushJob> {
         let mut install = self.install.lock();
         let version = self.version.load_full();
@@ -153,9 +158,12 @@ impl Tree {
         self: &Arc<Self>,
         horizon: &dyn Horizon,
     ) -> StorageResult<Option<FlushJob>> {
+        let options = self.options();
         let find = |find: Finder<'_>| {
             self.search(Search::in_order(), |install, version, search| {
-                if let Some(job) = self.memtable_job(install, version) {
+                if (version.awaits_base || !is_crowded(version, &options))
+                    && let Some(job) = self.memtable_job(install, version)
+                {
                     return Ok(Some(job));
                 }
                 if version.awaits_base {
@@ -428,6 +436,12 @@ impl Tree {
         let claim = Claim::take(self, install, child.id);
         Ok(Some(FlushJob::new(claim, Arc::clone(version), work)))
     }
+}
+
+/// Whether a child of the root is full.
+fn is_crowded(version: &TreeVersion, options: &TreeOptions) -> bool {
+    let mut children = version.root.children.iter();
+    children.any(|child| child.is_full(options))
 }
 
 /// The layers of a tree that waits for its base. Its root has one child, a leaf.

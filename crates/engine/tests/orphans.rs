@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_disk::Disk;
 use teak_engine::{
-    AddedIndex, Alteration, AlterationPlan, Engine, EntryOrder, IndexNumber, PlannedIndex, TableHandle,
+    AddedIndex, Alteration, AlterationPlan, Engine, EntryOrder, IndexNumber, PlannedIndex,
+    TableHandle,
 };
 use teak_testing::FaultDisk;
 
@@ -146,7 +147,7 @@ fn an_older_catalogue_does_not_cost_an_index_that_was_being_built() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     let mut alteration = begin_adding(&engine, &table);
-    alteration.add(0, b"one\01", b"").unwrap();
+    alteration.add(0, b"one\x001", b"").unwrap();
     alteration.build(&mut |_, _| {}).unwrap();
     engine.checkpoint().unwrap();
     let older = state(&disk);

@@ -1,6 +1,11 @@
 //! Memtables wait while a child of the root has twice as many runs as make a merge due.
 
-#![allow(clippy::unwrap_used)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation
+)]
 
 mod common;
 

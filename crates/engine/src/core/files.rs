@@ -243,11 +243,7 @@ impl IndexFiles {
         Ok(trees)
     }
 
-    fn create_all(
-        &self,
-        indexes: &[IndexEntry],
-        trees: &mut Vec<Arc<Tree>>,
-    ) -> StorageResult<()> {
+    fn create_all(&self, indexes: &[IndexEntry], trees: &mut Vec<Arc<Tree>>) -> StorageResult<()> {
         // Temporary files are in the data directory itself.
         let durable = indexes.iter().filter(|index| !index.is_temporary());
         let durable: Vec<PathBuf> = durable.map(|index| index.path.clone()).collect();

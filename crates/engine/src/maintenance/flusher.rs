@@ -115,7 +115,7 @@ impl FlushContext<'_> {
         job.or_else(|| (!waits()).then(|| index.tree.next_memtable_job())?)
     }
 
-    /// Whether the memtables of an index wait for merges. If merges fail, flushes go on: the writers
+    /// Whether the memtables of an index wait for merges. If merges fail, flushes continue: the writers
     /// of the index are stopped, and its log records must not be needed for ever.
     fn must_merge_first(&self, index: &Index, now: Instant) -> bool {
         index.tree.holds_memtables_back() && index.attempts(WorkKind::Runs).may_try(now)

@@ -45,7 +45,7 @@ impl Change {
                 }
             }
             Self::Rename(_, to, id) => {
-                // Journals keep the order of the changes of a file: all its earlier names are gone.
+                // Journals keep the order of the changes of a file: it loses its earlier names.
                 table.retain(|_, named| named != id);
                 table.insert(to.clone(), *id);
             }

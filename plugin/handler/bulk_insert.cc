@@ -142,8 +142,9 @@ int BulkInsert::after_insert(const std::vector<teak_row_entry> &entries) {
   }
   if (!inserts_many(*open_.thd()->lex)) return 0;
   BulkInsertGroup &group = open_.session()->bulk_inserts();
-  group.pace().add_row(open_.thd(), bytes_of(entries));
-  if (group.count_row_by_row(bytes_of(entries), session_bulk_load_threshold(open_.thd())))
+  const size_t bytes = bytes_of(entries);
+  if (group.pace().is_limited(open_.thd())) group.pace().add_row(open_.thd(), bytes);
+  if (group.count_row_by_row(bytes, session_bulk_load_threshold(open_.thd())))
     count(lacks_memory_ ? Refusal::Memory : refusal());
   return 0;
 }
@@ -214,7 +215,8 @@ int BulkInsert::load(const std::vector<teak_row_entry> &entries) {
         teak_load_begin(open_.transaction(), share.table(), unique.get(), indexes, group_->tables(), &load_);
     if (status != TEAK_OK) return open_.failure(status);
   }
-  group_->pace().add_row(open_.thd(), bytes_of(entries));
+  InsertPace &pace = group_->pace();
+  if (pace.is_limited(open_.thd())) pace.add_row(open_.thd(), bytes_of(entries));
   const teak_status status = teak_load_add(load_, entries.data(), entries.size());
   return status == TEAK_OK ? 0 : open_.failure(status);
 }

@@ -27,14 +27,17 @@ Seconds time_for(uint64_t amount, ulonglong per_second) {
 
 }  // namespace
 
+void InsertPace::read_limits(THD *thd) {
+  rows_per_second_ = session_bulk_load_rows_per_second(thd);
+  bytes_per_second_ = session_bulk_load_bytes_per_second(thd);
+  has_limits_ = true;
+}
+
 void InsertPace::add_row(THD *thd, size_t bytes) {
-  const ulonglong rows_per_second = session_bulk_load_rows_per_second(thd);
-  const ulonglong bytes_per_second = session_bulk_load_bytes_per_second(thd);
-  if (rows_per_second == 0 && bytes_per_second == 0) return;
   if (rows_ == 0) begun_ = Clock::now();
   rows_++;
   bytes_ += bytes;
-  const Seconds due = std::max(time_for(rows_, rows_per_second), time_for(bytes_, bytes_per_second));
+  const Seconds due = std::max(time_for(rows_, rows_per_second_), time_for(bytes_, bytes_per_second_));
   for (;;) {
     const Seconds ahead = due - (Clock::now() - begun_);
     if (ahead < SLEEP_MIN || thd_kill_level(thd) != THD_IS_NOT_KILLED) return;

@@ -20,13 +20,25 @@ namespace teak {
 class InsertPace {
  public:
   /* Called when a statement begins. */
-  void begin_statement() { rows_ = bytes_ = 0; }
-  /* Called after each row. Sleeps if the statement is ahead of its limits, until KILL. */
+  void begin_statement() {
+    rows_ = bytes_ = 0;
+    has_limits_ = false;
+  }
+  /* Whether rows must be reported by add_row. */
+  bool is_limited(THD *thd) {
+    if (!has_limits_) read_limits(thd);
+    return rows_per_second_ != 0 || bytes_per_second_ != 0;
+  }
+  /* Called after each row if is_limited(). Sleeps if the statement is ahead of its limits, until KILL. */
   void add_row(THD *thd, size_t bytes);
 
  private:
   using Clock = std::chrono::steady_clock;
 
+  void read_limits(THD *thd);
+
+  bool has_limits_ = false;
+  ulonglong rows_per_second_ = 0, bytes_per_second_ = 0;
   Clock::time_point begun_;
   uint64_t rows_ = 0, bytes_ = 0;
 };

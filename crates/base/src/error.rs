@@ -109,6 +109,22 @@ impl StorageError {
         }
     }
 
+    /// Checks the version of a format.
+    ///
+    /// # Errors
+    /// `UnsupportedFormat`, if it is not the supported one.
+    pub fn check_version(path: &Path, found: u32, supported: u32) -> StorageResult<()> {
+        if found == supported {
+            return Ok(());
+        }
+        let path = path.to_path_buf();
+        Err(Self::UnsupportedFormat {
+            path,
+            found,
+            supported,
+        })
+    }
+
     /// Whether the disk or quota is full.
     #[must_use]
     pub fn is_no_space(&self) -> bool {

@@ -160,13 +160,8 @@ pub(crate) fn verify<'a>(
     if checksum_parts(&[checked, stored]) != fields.checksum {
         return Err(corrupt("the block's checksum does not match".into()));
     }
-    if fields.header_version != HEADER_VERSION {
-        return Err(StorageError::UnsupportedFormat {
-            path: path.to_path_buf(),
-            found: u32::from(fields.header_version),
-            supported: u32::from(HEADER_VERSION),
-        });
-    }
+    let (found, supported) = (fields.header_version, HEADER_VERSION);
+    StorageError::check_version(path, found.into(), supported.into())?;
     if fields.stored_bytes as usize != stored.len() {
         return Err(corrupt(format!(
             "the block's stored size is {} bytes, but its address specifies {}",

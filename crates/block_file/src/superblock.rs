@@ -150,14 +150,7 @@ impl SuperblockInfo {
         if Take::new(sum).u64().map_err(short)? != checksum(checked) {
             return Err(corrupt("the superblock's checksum does not match"));
         }
-        let found = take.u32().map_err(short)?;
-        if found != FORMAT_VERSION {
-            return Err(StorageError::UnsupportedFormat {
-                path: path.to_path_buf(),
-                found,
-                supported: FORMAT_VERSION,
-            });
-        }
+        StorageError::check_version(path, take.u32().map_err(short)?, FORMAT_VERSION)?;
         Self::fields(&mut take).map_err(|_| corrupt("the superblock's fields do not fit"))
     }
 

@@ -5,100 +5,13 @@
 mod common;
 
 use common::{FILE, PATH, checkpoint, create, open, read, write};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use teak_base::StorageResult;
+use std::path::Path;
+use std::sync::Arc;
 use teak_block_file::{
     BackupEpochs, BlockAddress, BlockFile, BlockKind, BlockRecord, CheckpointPin, SUPERBLOCK_SIZE,
 };
-use teak_disk::{Disk, DiskFile, DiskLock, MemoryDisk};
-use teak_testing::Random;
-
-/// A file that counts what is read.
-#[derive(Debug)]
-struct Counted {
-    file: Arc<dyn DiskFile>,
-    read: AtomicU64,
-}
-
-#[derive(Debug)]
-struct CountingDisk {
-    disk: MemoryDisk,
-    opened: Mutex<Vec<Arc<Counted>>>,
-}
-
-impl CountingDisk {
-    fn counted(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
-        let counted = Arc::new(Counted {
-            file,
-            read: AtomicU64::new(0),
-        });
-        self.opened.lock().unwrap().push(Arc::clone(&counted));
-        counted
-    }
-
-    fn read(&self) -> u64 {
-        let opened = self.opened.lock().unwrap();
-        let read = opened.iter().map(|file| file.read.load(Ordering::Relaxed));
-        read.sum()
-    }
-}
-
-impl Disk for CountingDisk {
-    fn create(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
-        Ok(self.counted(self.disk.create(path)?))
-    }
-    fn open(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
-        Ok(self.counted(self.disk.open(path)?))
-    }
-    fn remove(&self, path: &Path) -> StorageResult<()> {
-        self.disk.remove(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> StorageResult<()> {
-        self.disk.rename(from, to)
-    }
-    fn exists(&self, path: &Path) -> StorageResult<bool> {
-        self.disk.exists(path)
-    }
-    fn list(&self, directory: &Path) -> StorageResult<Vec<PathBuf>> {
-        self.disk.list(directory)
-    }
-    fn create_directories(&self, directory: &Path) -> StorageResult<()> {
-        self.disk.create_directories(directory)
-    }
-    fn sync_directory(&self, directory: &Path) -> StorageResult<()> {
-        self.disk.sync_directory(directory)
-    }
-    fn lock(&self, path: &Path) -> StorageResult<DiskLock> {
-        self.disk.lock(path)
-    }
-}
-
-impl DiskFile for Counted {
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {
-        self.read.fetch_add(buffer.len() as u64, Ordering::Relaxed);
-        self.file.read_exact_at(buffer, offset)
-    }
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> StorageResult<()> {
-        self.file.write_all_at(bytes, offset)
-    }
-    fn sync(&self) -> StorageResult<()> {
-        self.file.sync()
-    }
-    fn len(&self) -> StorageResult<u64> {
-        self.file.len()
-    }
-    fn set_len(&self, bytes: u64) -> StorageResult<()> {
-        self.file.set_len(bytes)
-    }
-    fn reserve(&self, bytes: u64) -> StorageResult<()> {
-        self.file.reserve(bytes)
-    }
-    fn path(&self) -> &Path {
-        self.file.path()
-    }
-}
+use teak_disk::{Disk, DiskFile, MemoryDisk};
+use teak_testing::{FaultDisk, Random};
 
 /// The payload and the live blocks of a checkpoint.
 type State = (Vec<u8>, Vec<(BlockAddress, Vec<u8>)>);
@@ -269,10 +182,7 @@ fn random_chain(seed: u64) {
 
 #[test]
 fn an_increment_reads_and_has_only_what_changed() {
-    let counting = Arc::new(CountingDisk {
-        disk: MemoryDisk::new(),
-        opened: Mutex::default(),
-    });
+    let counting = Arc::new(FaultDisk::new(1));
     let disk: Arc<dyn Disk> = counting.clone();
     let epochs = Arc::new(BackupEpochs::default());
     let file = create(&disk);
@@ -296,9 +206,9 @@ fn an_increment_reads_and_has_only_what_changed() {
     checkpoint(&file, b"d");
     let cut = epochs.advance();
     let pin = file.pin_checkpoint().unwrap();
-    let before = counting.read();
+    let before = counting.bytes_read();
     let (copy, bytes) = increment(&pin, cut, &base);
-    let read = counting.read() - before;
+    let read = counting.bytes_read() - before;
     let changed = copy.records.iter().filter(|block| block.is_changed).count();
     // The ten blocks and the space map.
     assert!((11..=12).contains(&changed), "{changed}");

@@ -13,6 +13,7 @@ mod overlay;
 mod paced;
 mod read_only;
 mod real;
+mod replace;
 mod system;
 mod temporary;
 
@@ -28,4 +29,5 @@ pub use overlay::OverlayDisk;
 pub use paced::PacedDisk;
 pub use read_only::ReadOnlyDisk;
 pub use real::RealDisk;
+pub use replace::replace_file;
 pub use temporary::TemporaryDisk;

@@ -146,6 +146,12 @@ impl FaultDisk {
         self.state.lock().plan.sync_calls
     }
 
+    /// Bytes of files that were read so far.
+    #[must_use]
+    pub fn bytes_read(&self) -> u64 {
+        self.state.lock().plan.bytes_read
+    }
+
     /// Limits the space of all files, reserved space included; `None` for no
     /// limit. A write that does not fit writes the part that fits and fails with
     /// `NoSpace`.

@@ -7,6 +7,16 @@ use file_name::{decoded, encoded};
 /// Separates the name of a table from that of a partition.
 const PARTITION: &str = "#P#";
 
+/// A name of SQL.
+pub(crate) fn quoted_name(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+/// The name of a table with its database.
+pub(crate) fn quoted_table(database: &str, table: &str) -> String {
+    format!("{}.{}", quoted_name(database), quoted_name(table))
+}
+
 /// The names of the catalogue that `wanted` may mean: itself, or a database and a table with any of its points between them. The part
 /// after `#P#` is the name of a partition.
 fn candidates(wanted: &str) -> Vec<String> {
@@ -83,6 +93,11 @@ pub(crate) fn shown(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_sql_are_quoted() {
+        assert_eq!(quoted_table("a`b\\'", "t"), "`a``b\\'`.`t`");
+    }
 
     #[test]
     fn tables_and_partitions_are_found_by_their_names() {

@@ -1,6 +1,7 @@
 //! Where rows are written, and in which form.
 
 use crate::cell::{Cell, Column, hex};
+use crate::names::quoted_name;
 use crate::paths::named;
 use clap::ValueEnum;
 use std::fs::File;
@@ -194,10 +195,6 @@ fn put_json(cell: &Cell, line: &mut String) {
             *line += "\"}";
         }
     }
-}
-
-fn quoted_name(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
 }
 
 fn put_sql(cell: &Cell, line: &mut String) {

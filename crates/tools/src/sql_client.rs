@@ -54,11 +54,6 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
-/// A name of SQL.
-pub(crate) fn quoted_name(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
-}
-
 impl SqlClient {
     pub(crate) fn new(program: &Path, options: &[String]) -> Self {
         Self {
@@ -148,8 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_and_names_are_quoted() {
+    fn strings_are_quoted() {
         assert_eq!(quoted(r"/a'b\c"), r"'/a''b\\c'");
-        assert_eq!(quoted_name("a`b\\'"), "`a``b\\'`");
     }
 }

@@ -110,13 +110,8 @@ impl SharedRuns {
         let mut last = 0;
         while let Some(address) = next {
             let block = file.read_block(address, BlockKind::SharedRuns)?;
-            if block.description.layout != SHARED_RUNS_LAYOUT {
-                return Err(StorageError::UnsupportedFormat {
-                    path: file.path().to_path_buf(),
-                    found: u32::from(block.description.layout),
-                    supported: u32::from(SHARED_RUNS_LAYOUT),
-                });
-            }
+            let layout = block.description.layout;
+            StorageError::check_version(file.path(), layout.into(), SHARED_RUNS_LAYOUT.into())?;
             let decoded = decode(&block.raw, last).map_err(|Malformed| {
                 let reason = "the list of shared runs is malformed";
                 StorageError::corrupt(file.path(), address.offset, reason)

@@ -98,14 +98,7 @@ impl BackupIdentity {
         if take.take(MAGIC.len()).map_err(malformed)? != MAGIC {
             return Err(corrupt("this is not the list of a backup"));
         }
-        let found = take.u32().map_err(malformed)?;
-        if found != VERSION {
-            return Err(StorageError::UnsupportedFormat {
-                path: path.to_path_buf(),
-                found,
-                supported: VERSION,
-            });
-        }
+        StorageError::check_version(path, take.u32().map_err(malformed)?, VERSION)?;
         let (checked, sum) = bytes
             .split_at_checked(HEADER_BYTES - 8)
             .ok_or(Malformed)

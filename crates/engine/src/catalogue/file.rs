@@ -2,12 +2,12 @@
 //! over the old one, and the directory is synced. See `docs/design/format.md`.
 
 use super::entries::Catalogue;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use teak_base::bytes::{Put, Take};
 use teak_base::checksum::checksum_parts;
 use teak_base::{StorageError, StorageResult};
-use teak_disk::Disk;
+use teak_disk::{Disk, replace_file};
 
 /// The catalogue's file name.
 pub(crate) const CATALOGUE_FILE: &str = "teak.catalogue";
@@ -54,14 +54,7 @@ pub(crate) fn decode_catalogue(path: &Path, bytes: &[u8]) -> StorageResult<Catal
     if take.take(MAGIC.len()).map_err(malformed)? != MAGIC {
         return Err(corrupt("not a catalogue file"));
     }
-    let version = take.u32().map_err(malformed)?;
-    if version != CATALOGUE_VERSION {
-        return Err(StorageError::UnsupportedFormat {
-            path: path.to_path_buf(),
-            found: version,
-            supported: CATALOGUE_VERSION,
-        });
-    }
+    StorageError::check_version(path, take.u32().map_err(malformed)?, CATALOGUE_VERSION)?;
     take.u32().map_err(malformed)?;
     let length = take.u64().map_err(malformed)?;
     if length != payload.len() as u64 {
@@ -117,22 +110,9 @@ pub(crate) fn write_catalogue_as(
     directory: &Path,
     catalogue: &Catalogue,
 ) -> StorageResult<()> {
-    let temporary: PathBuf = directory.join(TEMPORARY_FILE);
-    if disk.exists(&temporary)? {
-        disk.remove(&temporary)?;
-    }
-    let written = disk.create(&temporary).and_then(|file| {
-        file.write_all_at(&encode_catalogue(catalogue), 0)?;
-        file.sync()
-    });
-    if let Err(error) = written {
-        // Removes the temporary file, to free its space on a full disk. If this fails, the next
-        // write of the catalogue removes the file.
-        let _ = disk.remove(&temporary);
-        return Err(error);
-    }
-    disk.rename(&temporary, &directory.join(name))?;
-    disk.sync_directory(directory)
+    let temporary = directory.join(TEMPORARY_FILE);
+    let bytes = encode_catalogue(catalogue);
+    replace_file(disk, &temporary, &directory.join(name), &bytes)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use teak_base::StorageResult;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::checksum::{checksum, hash_key_128};
-use teak_disk::Disk;
+use teak_disk::{Disk, replace_file};
 use teak_tree::BackupEpochs;
 
 const FILE: &str = "teak.backups";
@@ -154,21 +154,8 @@ fn oldest(bases: &[Base], epoch: u64) -> u64 {
 }
 
 fn write(disk: &Arc<dyn Disk>, directory: &Path, epoch: u64, bases: &[Base]) -> StorageResult<()> {
-    let temporary = directory.join(TEMPORARY_FILE);
-    if disk.exists(&temporary)? {
-        disk.remove(&temporary)?;
-    }
-    let written = disk.create(&temporary).and_then(|file| {
-        file.write_all_at(&encode(epoch, bases), 0)?;
-        file.sync()
-    });
-    if let Err(error) = written {
-        // The error of the write is returned; the next write removes the file.
-        let _ = disk.remove(&temporary);
-        return Err(error);
-    }
-    disk.rename(&temporary, &directory.join(FILE))?;
-    disk.sync_directory(directory)
+    let (temporary, path) = (directory.join(TEMPORARY_FILE), directory.join(FILE));
+    replace_file(disk, &temporary, &path, &encode(epoch, bases))
 }
 
 fn encode(epoch: u64, bases: &[Base]) -> Vec<u8> {

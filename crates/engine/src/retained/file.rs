@@ -65,14 +65,7 @@ impl Header {
         if take.take(MAGIC.len()).map_err(malformed)? != MAGIC {
             return Err(corrupt("not a file of retained records"));
         }
-        let found = take.u32().map_err(malformed)?;
-        if found != VERSION {
-            return Err(StorageError::UnsupportedFormat {
-                path: path.to_path_buf(),
-                found,
-                supported: VERSION,
-            });
-        }
+        StorageError::check_version(path, take.u32().map_err(malformed)?, VERSION)?;
         if Take::new(sum).u64().map_err(malformed)? != checksum(summed) {
             return Err(corrupt("the header's checksum is wrong"));
         }

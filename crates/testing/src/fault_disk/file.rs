@@ -42,6 +42,7 @@ impl DiskFile for FaultFile {
         match found {
             Some(found) => {
                 buffer.copy_from_slice(found);
+                state.plan.bytes_read += buffer.len() as u64;
                 Ok(())
             }
             None => Err(StorageError::corrupt(

@@ -85,6 +85,8 @@ pub(super) struct Plan {
     pub changes: u64,
     /// Number of syncs of files and directories begun so far.
     pub sync_calls: u64,
+    /// Bytes of files that were read.
+    pub bytes_read: u64,
     pub power_off_at: Option<u64>,
     /// Files whose operations fail.
     pub failing: BTreeMap<PathBuf, FileFailure>,

@@ -5,7 +5,8 @@
 //! such tables are added up by a query.
 
 use super::tables::{self, Kind, Table};
-use crate::sql_client::{Session, quoted_name};
+use crate::names::quoted_name;
+use crate::sql_client::Session;
 use std::fmt::{self, Display};
 use std::io;
 

@@ -8,7 +8,8 @@ use super::arguments::Arguments;
 use super::planned::{Estimate, Planned};
 use super::server::Server;
 use super::tables::{self, Kind, SAMPLE_DATABASE as DATABASE, Table};
-use crate::sql_client::{Session, quoted, quoted_name};
+use crate::names::quoted_name;
+use crate::sql_client::{Session, quoted};
 use std::io;
 use std::time::Instant;
 

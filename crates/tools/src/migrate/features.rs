@@ -1,7 +1,8 @@
 //! What tables use that Teak does not support.
 
 use super::tables::{self, shown};
-use crate::sql_client::{Session, quoted_name};
+use crate::names::{quoted_name, quoted_table};
+use crate::sql_client::Session;
 use std::io;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,11 +17,7 @@ pub(super) struct ForeignKey {
 
 impl ForeignKey {
     pub(super) fn quoted_table(&self) -> String {
-        format!(
-            "{}.{}",
-            quoted_name(&self.database),
-            quoted_name(&self.table)
-        )
+        quoted_table(&self.database, &self.table)
     }
 
     pub(super) fn shown_table(&self) -> String {
@@ -85,7 +82,7 @@ impl Features {
         )?;
         for row in rows {
             if let [database, table] = row.as_slice() {
-                let quoted = format!("{}.{}", quoted_name(database), quoted_name(table));
+                let quoted = quoted_table(database, table);
                 let definition = tables::definition(session, &quoted)?;
                 features.merges.push((shown(database, table), definition));
             }

@@ -3,7 +3,7 @@
 use super::arguments::Arguments;
 use super::features::ForeignKey;
 use super::tables::Table;
-use crate::sql_client::quoted_name;
+use crate::names::quoted_name;
 
 /// What a table will be, according to a sample of its rows.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,7 +2,8 @@
 
 use super::arguments::Arguments;
 use super::patterns::any_matches;
-use crate::sql_client::{Row, Session, quoted, quoted_name};
+use crate::names::quoted_table;
+use crate::sql_client::{Row, Session, quoted};
 use std::io;
 
 /// The database of the samples.
@@ -41,11 +42,7 @@ pub(super) struct Table {
 impl Table {
     /// As statements write it.
     pub(super) fn quoted(&self) -> String {
-        format!(
-            "{}.{}",
-            quoted_name(&self.database),
-            quoted_name(&self.name)
-        )
+        quoted_table(&self.database, &self.name)
     }
 
     pub(super) fn shown(&self) -> String {

@@ -157,13 +157,8 @@ impl NodeReader {
         let corrupt =
             |reason: &str| StorageError::corrupt(self.file.path(), address.offset, reason);
         let block = self.file.read_block(address, BlockKind::Node)?;
-        if block.description.layout != NODE_LAYOUT {
-            return Err(StorageError::UnsupportedFormat {
-                path: self.file.path().to_path_buf(),
-                found: u32::from(block.description.layout),
-                supported: u32::from(NODE_LAYOUT),
-            });
-        }
+        let layout = block.description.layout;
+        StorageError::check_version(self.file.path(), layout.into(), NODE_LAYOUT.into())?;
         let raw = decode_node(&block.raw).map_err(|_| corrupt("the node is malformed"))?;
         if link.is_some_and(|(_, totals)| totals.height != raw.height) {
             return Err(corrupt("the node has the wrong height"));

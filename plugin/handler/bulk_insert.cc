@@ -114,7 +114,7 @@ void BulkInsert::start(ha_rows rows, bool is_announced) {
   BulkInsertGroup &group = open_.session()->bulk_inserts();
   // The rollback of the first rows would undo insertions into a partition that is not a member.
   if (group.is_empty() && is_for_few_rows(rows)) return;
-  if (group.is_loading() && !teak_engine_has_sort_memory(engine)) {
+  if (group.is_stopped() || (group.is_loading() && !teak_engine_has_sort_memory(engine))) {
     lacks_memory_ = true;
     return;
   }
@@ -184,6 +184,12 @@ template <typename Use> int BulkInsert::use_kept(Use use) {
 void BulkInsert::drop_kept() {
   kept_.clear();
   kept_.shrink(0);
+}
+
+void BulkInsert::stop() {
+  drop_kept();
+  state_ = State::Off;
+  lacks_memory_ = true;
 }
 
 int BulkInsert::begin_load() {

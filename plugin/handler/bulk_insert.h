@@ -76,6 +76,7 @@ class BulkInsert : private BulkInsertGroup::Member {
 
   size_t kept_bytes() const override { return kept_.size(); }
   void drop_kept() override;
+  void stop() override;
   int begin_load() override;
   int insert_again() override;
 

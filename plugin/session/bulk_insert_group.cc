@@ -20,8 +20,13 @@ namespace {
    those of one table. */
 constexpr size_t KEPT_FACTOR_MAX = 16;
 
-/* The unit in which memory is taken from the budget. */
-constexpr uint64_t MEMORY_STEP_BYTES = 256 << 10;
+/* How much memory is taken from the budget at first, and how much more each time, at most. Many connections may insert a
+   few rows each. */
+constexpr uint64_t MEMORY_STEP_MIN = 16 << 10, MEMORY_STEP_MAX = 256 << 10;
+
+/* If memory is short, loads begin with fewer rows, but not below this part of the limit: a load syncs files and locks a
+   range of keys. */
+constexpr size_t FEW_SHARE = 8;
 
 }  // namespace
 
@@ -36,7 +41,7 @@ void BulkInsertGroup::remove(Member *member) {
   if (!members_.empty()) return;
   return_memory();
   kept_bytes_ = 0;
-  has_mark_ = is_loading_ = false;
+  has_mark_ = is_loading_ = is_stopped_ = false;
 }
 
 void BulkInsertGroup::return_memory() {
@@ -57,11 +62,25 @@ teak_status BulkInsertGroup::before_insert(teak_transaction *transaction) {
 bool BulkInsertGroup::is_full_with(size_t bytes) {
   kept_bytes_ += bytes;
   if (kept_bytes_ / std::min(members_.size(), KEPT_FACTOR_MAX) >= bytes_max_) return true;
-  while (memory_bytes_ < kept_bytes_) {
-    if (!teak_engine_take_memory(engine, MEMORY_STEP_BYTES)) return true;
-    memory_bytes_ += MEMORY_STEP_BYTES;
-  }
+  if (take_memory()) return false;
+  if (kept_bytes_ >= bytes_max_ / FEW_SHARE) return true;
+  stop();
   return false;
+}
+
+bool BulkInsertGroup::take_memory() {
+  while (memory_bytes_ < kept_bytes_) {
+    const uint64_t step = std::clamp(memory_bytes_, MEMORY_STEP_MIN, MEMORY_STEP_MAX);
+    if (!teak_engine_take_memory(engine, step)) return false;
+    memory_bytes_ += step;
+  }
+  return true;
+}
+
+void BulkInsertGroup::stop() {
+  for (Member *member : members_) member->stop();
+  return_memory();
+  is_stopped_ = true;
 }
 
 int BulkInsertGroup::begin_loads(teak_transaction *transaction, teak_status *status) {

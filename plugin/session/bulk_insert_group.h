@@ -9,7 +9,8 @@
 
    Until they have kept enough rows, they insert them as usual. Then the insertions of all are rolled back to a savepoint,
    and each begins a load, or inserts its rows again if there is no memory for another load. If the transaction has
-   written other rows since the savepoint, nothing is rolled back, and the loads get only the rows that follow. */
+   written other rows since the savepoint, nothing is rolled back, and the loads get only the rows that follow. If memory
+   is short before there are enough rows, the group stops: all rows are inserted as usual. */
 
 #ifndef TEAK_SESSION_BULK_INSERT_GROUP_H
 #define TEAK_SESSION_BULK_INSERT_GROUP_H
@@ -30,6 +31,8 @@ class BulkInsertGroup {
     virtual size_t kept_bytes() const = 0;
     /* Called if the rows that the member has kept are not rolled back. */
     virtual void drop_kept() = 0;
+    /* As drop_kept(), and the member keeps no more rows. */
+    virtual void stop() = 0;
     /* Both return the server's error. They are called after the rollback of the rows that the member has kept. */
     virtual int begin_load() = 0;
     virtual int insert_again() = 0;
@@ -47,6 +50,7 @@ class BulkInsertGroup {
   bool is_empty() const { return members_.empty(); }
   /* Whether the members load their rows. */
   bool is_loading() const { return is_loading_; }
+  bool is_stopped() const { return is_stopped_; }
   /* How many tables share the memory of the loads. */
   uint32_t tables() const { return tables_; }
 
@@ -54,7 +58,7 @@ class BulkInsertGroup {
   void note_write() { writes_++; }
   /* Called then, if the write inserts a row of a member: sets the savepoint before the first one. */
   teak_status before_insert(teak_transaction *transaction);
-  /* Called when a member has kept more bytes. Whether loads are to begin. */
+  /* Called when a member has kept more bytes. Whether loads are to begin. May stop the group. */
   bool is_full_with(size_t bytes);
   /* Begins loads of the kept rows. Sets `status`, which must be TEAK_OK, if the insertions could not be rolled back;
      otherwise returns the server's error. */
@@ -68,7 +72,9 @@ class BulkInsertGroup {
   InsertPace &pace() { return pace_; }
 
  private:
+  bool take_memory();
   void return_memory();
+  void stop();
 
   std::vector<Member *> members_;
   size_t bytes_max_ = 0;
@@ -77,7 +83,7 @@ class BulkInsertGroup {
   uint64_t mark_ = 0;                     // the savepoint
   uint64_t writes_ = 0, insertions_ = 0;  // since the savepoint: all writes, and insertions of members
   bool has_mark_ = false;
-  bool is_loading_ = false;
+  bool is_loading_ = false, is_stopped_ = false;
   uint32_t tables_ = 1;
   size_t row_by_row_bytes_ = 0, row_by_row_rows_ = 0;
   bool counted_ = false;

@@ -28,6 +28,8 @@
 
 #include "base/server_handler.h"
 
+#include "base/counted_memory.h"
+
 #include "handler/auto_increment.h"
 #include "handler/costs.h"
 #include "handler/lock_policy.h"
@@ -177,6 +179,7 @@ class ha_teak final : public ServerHandler {
   uint multi_range_mode(uint key) const;
   bool set_altered_auto_increment(const Alter_inplace_info &alter);
 
+  CountedMemory memory_{sizeof(ha_teak)};
   OpenTable open_{*this};
   LockPolicy locks_{open_};
   RowPositions positions_{open_};

@@ -24,6 +24,9 @@ namespace {
 
 constexpr uint64_t ROW_ID_BATCH = 4096;
 
+// Estimates of the memory of a Share, for each of its keys and for each column.
+constexpr size_t SHARE_BYTES = 1024, KEY_BYTES = 1024, COLUMN_BYTES = 256;
+
 }  // namespace
 
 void Share::ColumnSet::init(uint columns) {
@@ -97,6 +100,7 @@ int Share::build_codecs(const TABLE *table, TableMetadata metadata, std::string 
   rows_ = RowCodec::create(table, primary_, metadata.schema_version, &history_, &error);
   if (rows_ == nullptr) return refuse(error);
 
+  memory_.emplace(SHARE_BYTES + KEY_BYTES * table->s->keys + COLUMN_BYTES * table->s->fields);
   keys_ = std::vector<Key>(table->s->keys);
   for (uint number = 0; number < table->s->keys; number++) {
     const KEY &server_key = table->key_info[number];

@@ -17,10 +17,12 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/core.h"
+#include "base/counted_memory.h"
 #include "format/key_codec.h"
 #include "format/key_originals.h"
 #include "format/row_codec.h"
@@ -205,6 +207,7 @@ class Share final : public Handler_share {
   uint64_t row_id_next_ = 0, row_id_end_ = 0;
 
   IndexStatistics statistics_;
+  std::optional<CountedMemory> memory_;
 };
 
 }  // namespace teak

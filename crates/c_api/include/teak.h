@@ -322,6 +322,11 @@ bool teak_engine_take_memory(teak_engine *engine,
 // Returns memory that teak_engine_take_memory() took.
 teak_status teak_engine_return_memory(teak_engine *engine, uint64_t bytes);
 
+// Notes that the caller uses `bytes` more for other things, such as its handles of tables, or less. The memory
+// budget includes them.
+teak_status teak_engine_note_memory(teak_engine *engine,
+                                    int64_t bytes);
+
 // Changes the limit of the bytes per second that background jobs read and write, see
 // teak_engine_options.io_bytes_per_second; 0 = the default.
 teak_status teak_engine_set_io_bytes_per_second(teak_engine *engine, uint64_t bytes);

@@ -113,6 +113,19 @@ pub unsafe extern "C" fn teak_engine_return_memory(
     })
 }
 
+/// Notes that the caller uses `bytes` more for other things, such as its handles of tables, or less. The memory
+/// budget includes them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_note_memory(
+    engine: *mut teak_engine,
+    bytes: i64,
+) -> teak_status {
+    boundary!([reference(engine)] {
+        engine.engine.note_caller_bytes(bytes);
+        Ok(())
+    })
+}
+
 /// Changes the limit of the bytes per second that background jobs read and write, see
 /// teak_engine_options.io_bytes_per_second; 0 = the default.
 #[unsafe(no_mangle)]

@@ -159,6 +159,12 @@ impl Engine {
         self.core.budget.return_caller_bytes(bytes);
     }
 
+    /// Notes that the caller uses `bytes` more for other things, such as its handles of tables, or less. The
+    /// budget includes this memory.
+    pub fn note_caller_bytes(&self, bytes: i64) {
+        self.core.budget.note_handles(bytes);
+    }
+
     /// Limits the bytes per second that background jobs read and write; zero: no limit.
     pub fn set_io_bytes_per_second(&self, bytes: u64) {
         self.core.pacer.set_limit(bytes);

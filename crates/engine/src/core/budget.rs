@@ -78,8 +78,10 @@ pub(crate) struct Budget {
     sort_room: AtomicU64,
     /// Configured limit for the sorts of a statement; zero: a share of the total.
     sort_bytes_max: AtomicU64,
-    /// Memory of the caller that the budget includes.
+    /// Rows that the caller keeps.
     callers: AtomicU64,
+    /// Other memory of the caller, such as its handles of tables.
+    handles: AtomicU64,
     threads: u64,
     /// Smallest memtable that is frozen to free memory, in bytes. Smaller ones are frozen if the
     /// quota is small, or active memtables use most of it.
@@ -114,6 +116,7 @@ impl Budget {
             sort_room: AtomicU64::new(0),
             sort_bytes_max: AtomicU64::new(0),
             callers: AtomicU64::new(0),
+            handles: AtomicU64::new(0),
             threads: threads.max(1) as u64,
             memtable_bytes_min,
             node_bytes_max,
@@ -306,8 +309,16 @@ impl Budget {
         self.callers.fetch_sub(bytes, Ordering::AcqRel);
     }
 
+    /// Notes other memory of the caller: `bytes` more, or less.
+    pub(crate) fn note_handles(&self, bytes: i64) {
+        // Wraps around for negative numbers, which subtracts.
+        self.handles
+            .fetch_add(bytes.cast_unsigned(), Ordering::AcqRel);
+    }
+
+    /// All memory of the caller that the budget includes.
     pub(crate) fn caller_bytes(&self) -> u64 {
-        self.callers.load(Ordering::Acquire)
+        self.callers.load(Ordering::Acquire) + self.handles.load(Ordering::Acquire)
     }
 
     /// Whether memtables use so much memory that writers must freeze some or be
@@ -334,7 +345,8 @@ impl Budget {
     /// The number of open trees above which threads that open files wait until idle tables are
     /// closed. From half of it on, idle tables are closed early.
     pub(crate) fn open_trees_max(&self) -> usize {
-        let trees = usize::try_from(self.total() / 2 / TREE_BYTES).unwrap_or(usize::MAX);
+        let left = self.total().saturating_sub(self.caller_bytes());
+        let trees = usize::try_from(left / 2 / TREE_BYTES).unwrap_or(usize::MAX);
         trees.max(OPEN_TREES_MIN)
     }
 
@@ -520,5 +532,16 @@ mod tests {
         budget.return_caller_bytes(3 * MIB);
         assert_eq!(budget.caller_bytes(), MIB);
         assert!(!budget.take_caller_bytes(u64::MAX));
+    }
+
+    #[test]
+    fn handles_of_tables_leave_less_for_open_trees() {
+        let (budget, _) = shares(64 * MIB);
+        let trees = budget.open_trees_max();
+        budget.note_handles(32 << 20);
+        assert_eq!(budget.caller_bytes(), 32 * MIB);
+        assert_eq!(budget.open_trees_max(), trees / 2);
+        budget.note_handles(-(32 << 20));
+        assert_eq!(budget.open_trees_max(), trees);
     }
 }

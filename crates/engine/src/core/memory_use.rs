@@ -23,7 +23,8 @@ pub(crate) struct MemoryUse {
     pub log: u64,
     /// Sorts of the entries of new indexes, and of retained log records.
     pub sorts: u64,
-    /// Rows that the engine's caller keeps.
+    /// Memory of the engine's caller: rows that it keeps, and its handles of tables. Another allocator
+    /// may have it.
     pub callers: u64,
     /// All memory except page cache and memtables, as the memory allocator reports it; `None`
     /// without such an allocator.
@@ -34,7 +35,7 @@ impl MemoryUse {
     /// Bytes that are neither in the page cache nor in memtables.
     pub(crate) fn others(&self) -> u64 {
         let counted = self.uncached_blocks + self.log + self.unshared();
-        counted.max(self.measured.unwrap_or(0))
+        self.callers + counted.max(self.measured.unwrap_or(0))
     }
 
     /// The part of [`MemoryUse::others`] that exceeds `set_aside`, the shares of flusher
@@ -44,12 +45,12 @@ impl MemoryUse {
         let shared = (self.uncached_blocks + self.log).saturating_sub(set_aside);
         let counted = shared + self.unshared();
         let measured = self.measured.unwrap_or(0);
-        counted.max(measured.saturating_sub(set_aside))
+        self.callers + counted.max(measured.saturating_sub(set_aside))
     }
 
     /// Counted bytes that never use the shares of flusher threads and the log.
     fn unshared(&self) -> u64 {
-        self.nodes + self.locks + self.write_ids + self.sorts + self.callers
+        self.nodes + self.locks + self.write_ids + self.sorts
     }
 
     /// All bytes.

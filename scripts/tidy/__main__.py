@@ -10,6 +10,8 @@ status is nonzero if there are any.
   directory, the host name, or an archive, index or registry that apt, pip or cargo is configured to use.
 - Comments and documents do not use the words that `wording` lists.
 - A relative link of a Markdown page leads to a file, and to a heading of it (`links`).
+- `tests/main.rs` of a crate declares each file beside it, unless the file is a program of its own: otherwise its tests
+  would not run.
 - The sources contain the messages that the page for troubleshooting quotes (`messages`).
 - Source files have no whitespace at line ends, no tabs (except shell scripts), and no debugging code.
 """
@@ -128,6 +130,20 @@ def check_file(name, names):
             yield f"{name}:{number}: debugging code: {LEFT_BEHIND.search(line).group()}"
 
 
+def undeclared_tests(main, names, manifest):
+    """The files in a folder of tests, without their extension, that neither `main` declares nor the manifest."""
+    programs = set(re.findall(r'^path = "tests/(\w+)\.rs"$', manifest, re.MULTILINE))
+    return sorted(set(names) - programs - set(re.findall(r"^mod (\w+);$", main, re.MULTILINE)))
+
+
+def check_tests(files):
+    for main in (name for name in files if re.fullmatch(r"crates/\w+/tests/main\.rs", name)):
+        folder = (ROOT / main).parent
+        names = [path.stem for path in folder.glob("*.rs")]
+        for name in undeclared_tests((ROOT / main).read_text(), names, (folder.parent / "Cargo.toml").read_text()):
+            yield f"{main}: does not declare {name}"
+
+
 def check_wording(files):
     """Yields the faults of wording in the files that are text."""
     for name in files:
@@ -143,7 +159,7 @@ def main():
     names = local_names()
     files = tracked_files()
     faults = [fault for name in files for fault in check_file(name, names)]
-    faults += [*check_sizes(files), *check_cycles(), *links.faults(ROOT, files)]
+    faults += [*check_sizes(files), *check_cycles(), *check_tests(files), *links.faults(ROOT, files)]
     faults += [*check_wording(files), *messages.faults(ROOT, files)]
     for fault in faults:
         print(fault)

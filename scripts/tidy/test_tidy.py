@@ -5,6 +5,7 @@ import unittest
 from pathlib import Path
 
 from . import links, messages, source_text, wording
+from .__main__ import undeclared_tests
 from .module_cycles import Crate, components, crate_edges, faults, include_edges
 
 
@@ -201,6 +202,12 @@ class Links(unittest.TestCase):
 
     def test_code_is_not_searched(self):
         self.assertEqual(self.found({"a.md": "`[x](y.md)`\n```\n[x](y.md)\n```\n"}), [])
+
+
+class TestModules(unittest.TestCase):
+    def test_files_that_no_program_contains(self):
+        manifest = '[[test]]\nname = "own"\npath = "tests/own.rs"\n'
+        self.assertEqual(undeclared_tests("mod a;\nmod common;\n", ["main", "a", "b", "own"], manifest + 'path = "tests/main.rs"\n'), ["b"])
 
 
 if __name__ == "__main__":

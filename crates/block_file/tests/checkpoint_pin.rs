@@ -1,10 +1,6 @@
 //! Copies of pinned checkpoints, while the file is changed.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{FILE, PATH, checkpoint, create, open, read, write};
+use crate::common::{FILE, PATH, checkpoint, create, open, read, write};
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};

@@ -1,8 +1,6 @@
 //! Random histories of a file on a fault disk, compared with a model. After every crash the file
 //! must have the last acknowledged checkpoint, or a later one whose commit failed.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,10 +1,6 @@
 //! Damaged bytes: no reader panics, and each kind of damage is reported.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
-
-use common::{FILE, PAGE, PATH, checkpoint, create, open, read};
+use crate::common::{FILE, PAGE, PATH, checkpoint, create, open, read};
 use proptest::prelude::*;
 use std::path::Path;
 use std::sync::Arc;
@@ -272,13 +268,13 @@ fn a_block_at_the_wrong_offset_is_reported() {
 fn a_block_of_another_file_is_reported() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let file = create(&disk);
-    let address = common::write(&file, b"abc");
+    let address = crate::common::write(&file, b"abc");
     let bytes = &mut [0; 128];
     let raw = disk.open(Path::new(PATH)).unwrap();
     raw.read_exact_at(bytes, address.offset).unwrap();
     let other = Path::new("/d/other.teak");
     let second = BlockFile::create(&disk, other, FileId(6), b"").unwrap();
-    assert_eq!(common::write(&second, b"def"), address);
+    assert_eq!(crate::common::write(&second, b"def"), address);
     disk.open(other)
         .unwrap()
         .write_all_at(bytes, address.offset)

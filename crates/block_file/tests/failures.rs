@@ -1,10 +1,6 @@
 //! Single failures of the disk, and the state of the file after them.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{FILE, PAGE, PATH, checkpoint, create, open, read, write};
+use crate::common::{FILE, PAGE, PATH, checkpoint, create, open, read, write};
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};

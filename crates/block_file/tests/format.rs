@@ -1,8 +1,6 @@
 //! Checks `docs/design/format.md`: its example of an index file opens, and this build writes the
 //! same bytes.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::{Codec, FileId};

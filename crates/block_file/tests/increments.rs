@@ -1,10 +1,6 @@
 //! Chains of a full copy and increments have the state of each checkpoint, whatever is written between the cuts.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{FILE, PATH, checkpoint, create, open, read, write};
+use crate::common::{FILE, PATH, checkpoint, create, open, read, write};
 use std::path::Path;
 use std::sync::Arc;
 use teak_block_file::{

@@ -1,10 +1,6 @@
 //! The lifecycle of a file without faults.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{FILE, PAGE, PATH, checkpoint, create, open, read, write};
+use crate::common::{FILE, PAGE, PATH, checkpoint, create, open, read, write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

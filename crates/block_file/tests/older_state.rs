@@ -1,11 +1,7 @@
 //! Files without their newest superblock: it is damaged, or the file is an older
 //! copy. A caller that knows a durable checkpoint does not get an older state.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
-
-use common::{FILE, PATH, checkpoint, create, open, read, write};
+use crate::common::{FILE, PATH, checkpoint, create, open, read, write};
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::StorageResult;

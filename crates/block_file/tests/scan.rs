@@ -1,10 +1,6 @@
 //! Finding intact blocks without anything that refers to them.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
-
-use common::{FILE, PAGE, PATH, checkpoint, create, open, write};
+use crate::common::{FILE, PAGE, PATH, checkpoint, create, open, write};
 use std::path::Path;
 use std::sync::Arc;
 use teak_block_file::{BlockDescription, BlockFile, BlockKind};

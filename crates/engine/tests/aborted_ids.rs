@@ -1,15 +1,6 @@
 //! Aborted write ids are forgotten while the engine is busy, also those of closed tables.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};

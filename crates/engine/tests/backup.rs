@@ -1,16 +1,7 @@
 //! Hot backup: the copy has exactly what was committed at the cut.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::backup::*;
-use common::*;
+use crate::common::backup::*;
+use crate::common::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -1,16 +1,7 @@
 //! Hot backup: failures and limits.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::backup::*;
-use common::*;
+use crate::common::backup::*;
+use crate::common::*;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;

@@ -1,16 +1,7 @@
 //! Incremental backups: chains have exactly what was committed at each cut, and nothing is missing silently.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::backup::*;
-use common::*;
+use crate::common::backup::*;
+use crate::common::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

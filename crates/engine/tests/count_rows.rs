@@ -1,15 +1,6 @@
 //! The number of rows of a table, without a scan.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use std::time::Duration;
 use teak_engine::{Engine, EngineTransaction, IndexNumber, Isolation, ReadMode, TableHandle};

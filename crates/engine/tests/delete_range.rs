@@ -1,15 +1,6 @@
 //! Deleting all rows of a table, or a range of them, as a whole.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{

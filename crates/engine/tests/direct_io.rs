@@ -1,10 +1,6 @@
 //! Index files that bypass the cache of the operating system, on the file system.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::path::{Path, PathBuf};
 use teak_engine::{Engine, FileIo, TableHandle, file_system};
 use teak_tree::TreeOptions;

@@ -1,10 +1,6 @@
 //! Idle flushers take parts of large flushes.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use teak_disk::MemoryDisk;
 use teak_engine::{Engine, Isolation};

@@ -1,10 +1,6 @@
 //! An engine that is dropped without being closed makes its log durable.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use std::time::Duration;
 use teak_disk::Disk;

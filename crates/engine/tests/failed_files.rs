@@ -1,11 +1,7 @@
 //! A file that cannot be synced, written or read: its table becomes read-only or
 //! its statements fail, and other tables are not affected.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,15 +1,6 @@
 //! Damaged files, full disks, failed syncs and lack of memory.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,16 +1,7 @@
 //! Full disks: writes fail, and no acknowledged write is lost. Reads and DROP TABLE work. Writes
 //! succeed as soon as there is space, without a restart.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use teak_disk::Disk;

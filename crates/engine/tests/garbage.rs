@@ -1,16 +1,7 @@
 //! Deleted rows are dropped without idle time: those that a snapshot needs when it has ended, and
 //! those that it does not see while it is open.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use teak_engine::IndexNumber;
 
 #[test]

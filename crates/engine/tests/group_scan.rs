@@ -1,15 +1,6 @@
 //! Aggregates of the rows of an index.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use teak_engine::aggregate::{Aggregate, Condition, Expression, Key, Query, Step, Weigher};

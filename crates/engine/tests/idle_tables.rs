@@ -1,11 +1,7 @@
 //! Tables that contain a few unflushed rows and are not used any more are flushed
 //! and closed while other tables are written.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,15 +1,6 @@
 //! Reports about columns, blocks, background jobs and the log.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::Path;

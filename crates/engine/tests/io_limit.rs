@@ -1,10 +1,6 @@
 //! The limit of the I/O of background jobs.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use teak_disk::MemoryDisk;

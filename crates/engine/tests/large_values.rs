@@ -1,12 +1,7 @@
 //! Separate values: scans of keys skip them, writers and locking reads read them, and recovery and
 //! checkpoints retain them.
 
-// A test fails by a panic.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{TABLE, begin, commit, insert, open, update, with_table};
+use crate::common::{TABLE, begin, commit, insert, open, update, with_table};
 use std::sync::Arc;
 use teak_disk::MemoryDisk;
 use teak_engine::{EngineTransaction, IndexNumber, ReadMode, TableHandle};

@@ -1,10 +1,6 @@
 //! Histograms of commits and statements, and the longest wait of each kind.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::time::Duration;
 
 /// The line of the status report that begins with `kind`.

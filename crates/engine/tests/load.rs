@@ -1,15 +1,6 @@
 //! Loads: adding many rows to a table together.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{

@@ -1,15 +1,6 @@
 //! Reports of locks and waits, the order in which locks are granted, and lock escalation.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use std::time::Duration;
 use teak_disk::MemoryDisk;

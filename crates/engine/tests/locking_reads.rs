@@ -1,15 +1,6 @@
 //! Locking reads: visibility, locks, SKIP LOCKED and waits.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use teak_engine::{
     EngineError, EngineTransaction, IndexNumber, Isolation, LockPolicy, ReadMode, Seek,
     TableHandle, WaitError,

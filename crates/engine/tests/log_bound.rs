@@ -1,10 +1,7 @@
 //! The bound of the log: writers wait for a checkpoint, can be interrupted, and
 //! commits do not wait.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -1,16 +1,7 @@
 //! Transactions of many statements: their write ids in several log records, and
 //! statements that take none.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;

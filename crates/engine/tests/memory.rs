@@ -1,10 +1,6 @@
 //! One budget covers all memory: the page cache shrinks when other parts use more.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use teak_disk::{Disk, MemoryDisk, RealDisk};

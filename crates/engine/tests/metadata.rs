@@ -1,10 +1,6 @@
 //! Metadata of tables, and lists of their names.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use teak_disk::MemoryDisk;
 use teak_engine::{Engine, EngineError, METADATA_BYTES_MAX};

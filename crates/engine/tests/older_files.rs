@@ -2,17 +2,8 @@
 //! or an older copy of the file was put in its place. The log does not contain the
 //! rows that such a file lacks, so the table must not be opened without them.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::repair::{added, repair};
-use common::*;
+use crate::common::repair::{added, repair};
+use crate::common::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,15 +1,6 @@
 //! Unique indexes that are built while rows are written.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::collections::{BTreeMap, BTreeSet};
 use teak_engine::{
     AddedIndex, Alteration, AlterationPlan, Engine, EngineError, EngineResult, EngineTransaction,

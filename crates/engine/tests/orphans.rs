@@ -1,15 +1,6 @@
 //! Index files that belong to no table when the engine is opened.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_disk::Disk;

@@ -1,10 +1,7 @@
 //! Recovery with threads finds the same tables and rows as recovery on one
 //! thread.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use teak_disk::Disk;

@@ -1,16 +1,7 @@
 //! Two-phase commit: prepared transactions survive crashes, checkpoints and the end of their
 //! handles, until the coordinator ends them.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,16 +1,7 @@
 //! The log records of read-only tables are retained in files of their own: the log
 //! is trimmed, other tables can be written without limit, and no row is lost.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;

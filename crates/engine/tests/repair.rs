@@ -1,17 +1,8 @@
 //! Repairing damaged tables: the rows that can be read are saved, the loss is
 //! reported, and the damaged files are moved to the directory of orphans.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::repair::repair;
-use common::*;
+use crate::common::repair::repair;
+use crate::common::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,17 +1,8 @@
 //! Repairing unavailable tables: the log records that are retained for them are
 //! applied to what can be read, or the repair is refused.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::repair::{added, repair};
-use common::*;
+use crate::common::repair::{added, repair};
+use crate::common::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

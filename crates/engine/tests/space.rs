@@ -1,10 +1,6 @@
 //! The size of files: after deletes, in idle time, and after closing.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::path::PathBuf;
 use std::sync::Arc;
 use teak_disk::{Disk, MemoryDisk};

@@ -1,15 +1,6 @@
 //! Temporary tables: transactional, never synced, removed by a restart.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::path::Path;
 use std::sync::Arc;
 use teak_disk::{Disk, MemoryDisk};

@@ -1,15 +1,6 @@
 //! Snapshots, write conflicts, savepoints and deadlocks.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use std::time::Duration;
 use teak_disk::MemoryDisk;

@@ -1,16 +1,7 @@
 //! Tables whose files recovery cannot read: their log records are retained, and
 //! applied when the files can be read again.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,15 +1,6 @@
 //! An insert that finds an existing row can lock it and return its newest version.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use teak_disk::MemoryDisk;
 use teak_engine::{

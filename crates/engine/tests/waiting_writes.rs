@@ -1,10 +1,6 @@
 //! Writes of rows that the transaction has not locked, and that wait for another transaction.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::time::Duration;
 use teak_engine::{
     Engine, EngineError, EngineResult, EngineTransaction, IndexNumber, ReadMode, TableHandle,

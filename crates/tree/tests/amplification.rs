@@ -2,17 +2,7 @@
 //! the merges of the tree. The model is in `docs/design/compaction.md`.
 
 // Tests fail by panics, and their numbers are small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss
-)]
-
-mod common;
-
-use common::amplification::{Amplification, Setup, Workload, simulate};
+use crate::common::amplification::{Amplification, Setup, Workload, simulate};
 
 /// Tables of 100 memtables: sizes of the default options divided by 4096, with memtables of 48 MiB
 /// before the division.

@@ -1,12 +1,5 @@
 //! Bulk loads of a base below earlier writes.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,16 +1,6 @@
 //! A checkpoint that writes slowly delays neither freezes nor jobs.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;

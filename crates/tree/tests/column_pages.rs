@@ -1,16 +1,6 @@
 //! Cursors that return the columns of whole pages return the same rows as those that return rows.
 
-// A test fails by a panic, and its numbers are small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::settled::{SETTLED, SeesAll};
+use crate::common::settled::{SETTLED, SeesAll};
 use proptest::prelude::*;
 use std::path::Path;
 use std::sync::Arc;

@@ -2,17 +2,8 @@
 //! at snapshot `n` must see exactly the batches up to `n`.
 
 // A test or bench fails by a panic, and the numbers that it converts are small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::Random;
-use common::committed::At;
+use crate::common::Random;
+use crate::common::committed::At;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,16 +1,7 @@
 //! Memtables wait while a child of the root has twice as many runs as make a merge due.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::Subject;
-use common::settled::SETTLED;
+use crate::common::Subject;
+use crate::common::settled::SETTLED;
 use std::sync::Arc;
 use teak_base::{Lsn, Operation, WriteId};
 use teak_disk::MemoryDisk;

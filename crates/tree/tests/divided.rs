@@ -1,16 +1,6 @@
 //! Flushes that are divided over threads.
 
-// A test fails by a panic, and the numbers that it converts are small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::{Model, Random, Subject, compare_all, compare_newest, random_write};
+use crate::common::{Model, Random, Subject, compare_all, compare_newest, random_write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;

@@ -1,17 +1,7 @@
 //! Lookups that are divided into a part that reads blocks and a part that does not.
 
-// A test fails by a panic, and the numbers that it converts are small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::settled::*;
-use common::{Random, Subject, key};
+use crate::common::settled::*;
+use crate::common::{Random, Subject, key};
 use std::sync::Arc;
 use teak_base::{Operation, WriteId};
 use teak_disk::MemoryDisk;

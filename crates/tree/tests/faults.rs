@@ -2,16 +2,7 @@
 //! repeated. After a crash, the last checkpoint is recovered. Damage causes an error.
 
 // A test or bench fails by a panic, and the numbers that it converts are small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::{Model, Random, Subject, View, compare_all, random_write};
+use crate::common::{Model, Random, Subject, View, compare_all, random_write};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use teak_base::{CommitSequence, Lsn};

@@ -1,17 +1,7 @@
 //! Which merges become due because of deletes, small memtables and readers.
 
-// A test fails by a panic, and the numbers that it converts are small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::committed::{Snapshots, flush, newest};
-use common::{Random, Subject, options_of_large_leaves};
+use crate::common::committed::{Snapshots, flush, newest};
+use crate::common::{Random, Subject, options_of_large_leaves};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use teak_base::{CommitSequence, Lsn, Operation, WriteId};

@@ -1,18 +1,9 @@
 //! Nodes that are read when they are needed, and evicted.
 
 // Tests and benches fail by panics, and their numbers are small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::committed::{Snapshots, newest};
-use common::settled::{SETTLED, SeesAll, count, settle};
-use common::{Random, Subject};
+use crate::common::committed::{Snapshots, newest};
+use crate::common::settled::{SETTLED, SeesAll, count, settle};
+use crate::common::{Random, Subject};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;

@@ -2,17 +2,10 @@
 //! same from both, after any sequence of flushes, merges, checkpoints and restarts.
 
 // A test or bench fails by a panic, and the numbers that it converts are small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::loads::PendingLoad;
-use common::{Model, Random, Subject, View, compare_all, compare_newest, key, random_write, shown};
+use crate::common::loads::PendingLoad;
+use crate::common::{
+    Model, Random, Subject, View, compare_all, compare_newest, key, random_write, shown,
+};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use teak_base::{CommitSequence, WriteId};

@@ -1,16 +1,6 @@
 //! Samples of the pages of bottom runs.
 
-// A test fails by a panic, and its numbers are small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::settled::SETTLED;
+use crate::common::settled::SETTLED;
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::{FileId, Lsn, Operation, StorageError, WriteId};

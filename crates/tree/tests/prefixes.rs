@@ -1,17 +1,7 @@
 //! Reads of the keys with a prefix, in a tree whose filters have the keys without a suffix.
 
-// A test fails by a panic, and the numbers that it converts are small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::settled::*;
-use common::{Random, Subject};
+use crate::common::settled::*;
+use crate::common::{Random, Subject};
 use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::bytes::prefix_successor;

@@ -1,16 +1,6 @@
 //! Cursors that need only some columns of the values.
 
-// A test fails by a panic, and its numbers are small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::settled::{SETTLED, SeesAll};
+use crate::common::settled::{SETTLED, SeesAll};
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::{FileId, Lsn, Operation, WriteId};

@@ -1,16 +1,7 @@
 //! Salvage: everything that is not in a lost part is read, what is read was
 //! written, and a value that may be outdated is marked.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::{Model, Random, Subject, View, random_write};
+use crate::common::{Model, Random, Subject, View, random_write};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use teak_base::{FileId, Operation};

@@ -1,18 +1,8 @@
 //! Values that are stored apart from their entries: merges do not rewrite them, their space is
 //! freed with their entries, and readers see the value of their version.
 
-// A test fails by a panic, and the numbers that it converts are small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::committed::{At, Snapshots, flush, newest};
-use common::{Random, Subject, reclaim};
+use crate::common::committed::{At, Snapshots, flush, newest};
+use crate::common::{Random, Subject, reclaim};
 use std::sync::Arc;
 use teak_base::limits::VALUE_BYTES_MAX;
 use teak_base::{CommitSequence, FileId, Lsn, Operation, TransactionId, WriteId, WriteStatus};

@@ -1,18 +1,8 @@
 //! The shape of the tree: splits, removals, growth, and the amount of rewriting.
 
-// A test fails by a panic, and the numbers that it converts are small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::committed::Snapshots;
-use common::settled::{self, SETTLED, SeesAll, count, flush};
-use common::{Random, Subject};
+use crate::common::committed::Snapshots;
+use crate::common::settled::{self, SETTLED, SeesAll, count, flush};
+use crate::common::{Random, Subject};
 use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::{CommitSequence, Lsn, Operation, StorageError, TransactionId, WriteId};

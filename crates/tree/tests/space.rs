@@ -1,18 +1,8 @@
 //! The size of the file: holes are filled, the end is truncated, and a cursor prevents only the
 //! reuse of space that its version refers to.
 
-// A test fails by a panic, and the numbers that it converts are small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::Subject;
-use common::settled::*;
+use crate::common::Subject;
+use crate::common::settled::*;
 use std::sync::Arc;
 use teak_base::{Operation, WriteId};
 use teak_disk::MemoryDisk;
@@ -63,9 +53,9 @@ fn load_and_settle(subject: &mut Subject) {
     subject.checkpoint().unwrap();
 }
 
-/// As [`common::reclaim`].
+/// As [`crate::common::reclaim`].
 fn reclaim(subject: &mut Subject, goal: SpaceGoal) -> u64 {
-    common::reclaim(subject, goal, &SETTLED)
+    crate::common::reclaim(subject, goal, &SETTLED)
 }
 
 fn ratio_is(subject: &Subject, percent: u64) {

@@ -1,18 +1,8 @@
 //! Pages that a merge writes enter the page cache if their entries were in it.
 
-// A test fails by a panic.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
-)]
-
-mod common;
-
-use common::committed::{flush, newest};
-use common::text_rows::{key, put};
-use common::{Subject, options_of_large_leaves};
+use crate::common::committed::{flush, newest};
+use crate::common::text_rows::{key, put};
+use crate::common::{Subject, options_of_large_leaves};
 use std::ops::Range;
 use std::sync::Arc;
 use teak_base::Lsn;

@@ -1,10 +1,7 @@
 //! The bound of the log's size: row records are refused at it, records that end
 //! transactions are not, and a trim makes space.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use teak_base::{FileId, Lsn, Operation, WriteId, WriteIdRange};

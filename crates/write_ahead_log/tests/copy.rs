@@ -1,9 +1,6 @@
 //! Copies of parts of the log, while it is appended to and trimmed.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use teak_base::{Lsn, StorageError, StorageResult};
 use teak_disk::Disk;

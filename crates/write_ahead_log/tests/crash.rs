@@ -1,11 +1,8 @@
 //! Seeded histories of a log on a fault disk: after any number of failures, power
 //! losses and restarts, the log that is read is a prefix of the appended records
 //! and contains every acknowledged record.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use teak_base::{Lsn, StorageResult};
 use teak_disk::Disk;

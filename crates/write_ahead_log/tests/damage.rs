@@ -1,10 +1,7 @@
 //! Torn tails, holes, bit rot and old data: opening the log finds a prefix of the appended records
 //! or returns an error.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use std::sync::Arc;
 use teak_base::Lsn;

@@ -1,9 +1,6 @@
 //! Checks that this build reads and writes the example in `docs/design/format.md`.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use teak_base::{FileId, Operation, WriteId, WriteIdRange};
 use teak_write_ahead_log::{IdParts, Record, WriteOperation};
 

@@ -1,10 +1,7 @@
 //! On a full disk only appends fail, because accepted records have reserved
 //! space. The log continues when there is space again.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult, WriteId, WriteIdRange};
 use teak_disk::Disk;

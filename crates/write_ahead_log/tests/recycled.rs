@@ -1,11 +1,8 @@
 //! Segments that are prepared ahead, in new files or in those of trimmed
 //! segments: old content is never read, and no call of the appending threads
 //! creates, renames or removes a file.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::Arc;
 use teak_base::{Lsn, StorageError};
 use teak_disk::Disk;

@@ -1,10 +1,7 @@
 //! Appended records are replayed: after reopening, over several segments, after
 //! trimming, and for every kind of record.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,9 +1,6 @@
 //! Surveys of logs that may be damaged: every record that is left is found, and everything else is reported.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::StorageError;

@@ -1,7 +1,5 @@
 //! Support for the tests of index files.
 
-#![allow(dead_code, clippy::unwrap_used)]
-
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::{Codec, FileId};

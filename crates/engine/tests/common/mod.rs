@@ -1,6 +1,4 @@
 //! A small table for tests: rows in index 0, entries `value + key` in index 1.
-#![allow(dead_code)]
-
 pub mod backup;
 pub mod repair;
 

@@ -35,17 +35,6 @@ pub enum Workload {
     Queue,
 }
 
-impl Workload {
-    pub const ALL: [Self; 6] = [
-        Self::OrderedInserts,
-        Self::RandomInserts,
-        Self::RowUpdates,
-        Self::IndexUpdates,
-        Self::RandomDeletes,
-        Self::Queue,
-    ];
-}
-
 /// A simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {

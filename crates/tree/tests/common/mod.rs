@@ -4,8 +4,6 @@
 //! The model retains every version of every key in a list. Like the locks of the engine, it rejects
 //! a write of a key (or of a range that contains it) if another active write has written the key.
 
-#![allow(dead_code)] // Each test uses a part.
-
 pub mod amplification;
 pub mod committed;
 pub mod loads;
@@ -295,15 +293,6 @@ impl Model {
     pub fn scan(&self, view: &View) -> Vec<(Vec<u8>, Vec<u8>)> {
         let keys = self.versions.keys();
         keys.filter_map(|key| Some((key.clone(), self.get(key, view)?)))
-            .collect()
-    }
-
-    /// The active and the aborted ids.
-    pub fn unsettled(&self) -> BTreeSet<WriteId> {
-        let statuses = self.statuses.by_id.lock().unwrap();
-        (1..=statuses.len() as u64)
-            .map(WriteId)
-            .filter(|id| !matches!(statuses[id.0 as usize - 1], WriteStatus::Committed(_)))
             .collect()
     }
 }

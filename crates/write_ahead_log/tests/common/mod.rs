@@ -1,10 +1,4 @@
 //! Support for the tests of the log: logs in memory, and records of simple values.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic
-)]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

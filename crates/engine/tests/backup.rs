@@ -7,10 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
-use teak_engine::{
-    AddedIndex, Alteration, AlterationPlan, Engine, EngineOptions, EngineResult, EntryOrder,
-    IndexNumber, PlannedIndex, TableHandle,
-};
+use teak_engine::{Alteration, Engine, EngineOptions, EngineResult, TableHandle};
 use teak_testing::Random;
 
 fn load(engine: &Engine, table: &TableHandle, prefix: &str) {
@@ -131,23 +128,8 @@ fn a_table_is_altered_during_the_copy() {
     let (engine, table) = fresh();
     fill(&engine, &table, "a", 500);
     let expected = content(&engine);
-    let begins = |engine: &Engine| {
-        let added = AddedIndex {
-            definition: index("added"),
-            unique: false,
-            entry_order: EntryOrder::Any,
-        };
-        engine
-            .begin_alteration(&table, &[added], Box::new(|| false))
-            .unwrap()
-    };
-    let plan = AlterationPlan {
-        indexes: vec![
-            PlannedIndex::Kept(IndexNumber(0), index("PRIMARY")),
-            PlannedIndex::Added(0),
-        ],
-        metadata: b"altered".to_vec(),
-    };
+    let begins = |engine: &Engine| begin_adding(engine, &table, index("added")).unwrap();
+    let plan = plan_with_added(vec![index("PRIMARY")], b"altered");
     // The alteration has begun before the cut, and drops an index after it.
     let mut alteration = begins(&engine);
     let backup = cut(&engine);

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{
-    AddedIndex, Alteration, AlterationPlan, BACKUP_LIST_FILE, BASE_LIST_FILE, BackupChain,
-    BackupTarget, Engine, EngineOptions, EngineResult, EntryOrder, IndexNumber, PlannedIndex,
-    increment_path,
+    Alteration, BACKUP_LIST_FILE, BASE_LIST_FILE, BackupChain, BackupTarget, Engine, EngineOptions,
+    EngineResult, increment_path,
 };
 use teak_testing::{FaultDisk, Random};
 
@@ -105,22 +104,9 @@ fn load(engine: &Engine, name: &str, prefix: &str, rows: usize) {
 
 fn add_key(engine: &Engine, name: &str) {
     let table = engine.open_table(name).unwrap();
-    let added = AddedIndex {
-        definition: index("added"),
-        unique: false,
-        entry_order: EntryOrder::Any,
-    };
-    let mut alteration = engine
-        .begin_alteration(&table, &[added], Box::new(|| false))
-        .unwrap();
+    let mut alteration = begin_adding(engine, &table, index("added")).unwrap();
     alteration.build(&mut |_, _| ()).unwrap();
-    let plan = AlterationPlan {
-        indexes: vec![
-            PlannedIndex::Kept(IndexNumber(0), index("PRIMARY")),
-            PlannedIndex::Added(0),
-        ],
-        metadata: b"altered".to_vec(),
-    };
+    let plan = plan_with_added(vec![index("PRIMARY")], b"altered");
     Alteration::commit(vec![(alteration, plan)]).unwrap();
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{
-    AddedIndex, Alteration, AlterationPlan, Engine, EngineError, EngineOptions, EntryOrder,
-    IndexNumber, PlannedIndex, RowEntry, TableHandle,
+    Alteration, AlterationPlan, Engine, EngineError, EngineOptions, IndexNumber, PlannedIndex,
+    RowEntry, TableHandle,
 };
 use teak_testing::{FaultDisk, FileFailure, GateDisk};
 
@@ -118,13 +118,7 @@ const NEW_FILE: &str = "db/t.by_new";
 fn begin_build(engine: &Engine, table: &TableHandle) -> Alteration {
     let mut index = definition(TABLE).indexes.pop().unwrap();
     index.label = "by_new".into();
-    let added = AddedIndex {
-        definition: index,
-        unique: false,
-        entry_order: EntryOrder::Any,
-    };
-    let alteration = engine.begin_alteration(table, &[added], Box::new(|| false));
-    alteration.unwrap()
+    begin_adding(engine, table, index).unwrap()
 }
 
 /// Inserts a row, with its entry in the index that is being built.

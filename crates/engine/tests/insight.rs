@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{
-    AddedIndex, BackgroundKind, ColumnPlace, Engine, EngineError, EngineResult, EntryOrder,
-    LogNeed, RangeKind, StorageError, TableHandle, TableVisitor,
+    BackgroundKind, ColumnPlace, Engine, EngineError, EngineResult, LogNeed, RangeKind,
+    StorageError, TableHandle, TableVisitor,
 };
 
 const OTHER: &str = "./db/other";
@@ -198,14 +198,7 @@ fn waiting_jobs_are_listed_until_they_have_run() {
 fn an_index_build_is_a_running_job_with_progress() {
     let disk = Arc::new(MemoryDisk::new());
     let (engine, table) = with_table(&disk);
-    let added = AddedIndex {
-        definition: index("added"),
-        unique: false,
-        entry_order: EntryOrder::Any,
-    };
-    let mut alteration = engine
-        .begin_alteration(&table, &[added], Box::new(|| false))
-        .unwrap();
+    let mut alteration = begin_adding(&engine, &table, index("added")).unwrap();
     let build = |engine: &Engine| {
         let jobs = engine.background_jobs();
         jobs.into_iter()

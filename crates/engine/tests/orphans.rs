@@ -4,10 +4,7 @@ use crate::common::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_disk::Disk;
-use teak_engine::{
-    AddedIndex, Alteration, AlterationPlan, Engine, EntryOrder, IndexNumber, PlannedIndex,
-    TableHandle,
-};
+use teak_engine::{Alteration, Engine};
 use teak_testing::FaultDisk;
 
 fn files(disk: &FaultDisk, directory: &str) -> Vec<PathBuf> {
@@ -50,17 +47,6 @@ fn restore(disk: &FaultDisk, earlier: &[(PathBuf, Vec<u8>)]) {
     for (path, bytes) in earlier {
         write(disk, path, bytes);
     }
-}
-
-/// Begins to add an index like the second one of the table.
-fn begin_adding(engine: &Engine, table: &TableHandle) -> Alteration {
-    let added = AddedIndex {
-        definition: definition(TABLE).indexes[1].clone(),
-        unique: false,
-        entry_order: EntryOrder::Any,
-    };
-    let begun = engine.begin_alteration(table, &[added], Box::new(|| false));
-    begun.unwrap()
 }
 
 #[test]
@@ -137,17 +123,13 @@ fn an_unreadable_file_of_no_table_is_moved() {
 fn an_older_catalogue_does_not_cost_an_index_that_was_being_built() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
-    let mut alteration = begin_adding(&engine, &table);
+    let added = definition(TABLE).indexes[1].clone();
+    let mut alteration = begin_adding(&engine, &table, added).unwrap();
     alteration.add(0, b"one\x001", b"").unwrap();
     alteration.build(&mut |_, _| {}).unwrap();
     engine.checkpoint().unwrap();
     let older = state(&disk);
-    let kept = definition(TABLE).indexes.into_iter().zip(0..);
-    let kept = kept.map(|(index, number)| PlannedIndex::Kept(IndexNumber(number), index));
-    let plan = AlterationPlan {
-        indexes: kept.chain([PlannedIndex::Added(0)]).collect(),
-        metadata: b"metadata".to_vec(),
-    };
+    let plan = plan_with_added(definition(TABLE).indexes, b"metadata");
     Alteration::commit(vec![(alteration, plan)]).unwrap();
     drop(table);
     engine.close().unwrap();
@@ -208,15 +190,8 @@ fn files_of_interrupted_creations_and_drops_are_removed() {
     let change = |engine: &Engine| {
         engine.create_table(&definition("./db/new"))?;
         let table = engine.open_table(TABLE)?;
-        let mut alteration = engine.begin_alteration(
-            &table,
-            &[AddedIndex {
-                definition: definition(TABLE).indexes[1].clone(),
-                unique: false,
-                entry_order: EntryOrder::Any,
-            }],
-            Box::new(|| false),
-        )?;
+        let added = definition(TABLE).indexes[1].clone();
+        let mut alteration = begin_adding(engine, &table, added)?;
         engine.checkpoint()?;
         for n in 0..500 {
             alteration.add(0, format!("value\0{n:04}").as_bytes(), b"")?;

@@ -681,12 +681,7 @@ fn an_index_is_added_to_a_read_only_table() {
             alteration.add(0, key.as_bytes(), value.as_bytes()).unwrap();
         }
         alteration.build(&mut |_, _| {}).unwrap();
-        let kept = definition(TABLE).indexes.into_iter().zip(0..);
-        let kept = kept.map(|(index, number)| PlannedIndex::Kept(IndexNumber(number), index));
-        let plan = AlterationPlan {
-            indexes: kept.chain([PlannedIndex::Added(0)]).collect(),
-            metadata: b"metadata".to_vec(),
-        };
+        let plan = plan_with_added(definition(TABLE).indexes, b"metadata");
         Alteration::commit(vec![(alteration, plan)]).unwrap();
         assert!(is_read_only(put(engine, &table, "x")));
         drop(table);

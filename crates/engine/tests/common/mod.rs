@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{
-    Codec, Engine, EngineError, EngineOptions, EngineResult, EngineTransaction, FilterKeys,
-    IndexDefinition, IndexNumber, Isolation, ReadMode, RowChange, RowEntry, RowLoad,
-    TableDefinition, TableHandle, WaitError,
+    AddedIndex, Alteration, AlterationPlan, Codec, Engine, EngineError, EngineOptions,
+    EngineResult, EngineTransaction, EntryOrder, FilterKeys, IndexDefinition, IndexNumber,
+    Isolation, PlannedIndex, ReadMode, RowChange, RowEntry, RowLoad, TableDefinition, TableHandle,
+    WaitError,
 };
 use teak_testing::FaultDisk;
 use teak_tree::TreeOptions;
@@ -311,4 +312,28 @@ pub fn add_to_load(load: &mut RowLoad, key: &str, value: &str) -> EngineResult<(
         entry(0, key.as_bytes(), value.as_bytes()),
         entry(1, second.as_bytes(), b""),
     ])
+}
+
+/// Begins to add an index, whose entries are added in any order.
+pub fn begin_adding(
+    engine: &Engine,
+    table: &TableHandle,
+    definition: IndexDefinition,
+) -> EngineResult<Alteration> {
+    let added = AddedIndex {
+        definition,
+        unique: false,
+        entry_order: EntryOrder::Any,
+    };
+    engine.begin_alteration(table, &[added], Box::new(|| false))
+}
+
+/// Keeps these indexes, all that the table has, and adds one.
+pub fn plan_with_added(kept: Vec<IndexDefinition>, metadata: &[u8]) -> AlterationPlan {
+    let kept = kept.into_iter().zip(0..);
+    let kept = kept.map(|(index, number)| PlannedIndex::Kept(IndexNumber(number), index));
+    AlterationPlan {
+        indexes: kept.chain([PlannedIndex::Added(0)]).collect(),
+        metadata: metadata.to_vec(),
+    }
 }

@@ -135,7 +135,7 @@ int BulkInsert::after_insert(const std::vector<teak_row_entry> &entries) {
   if (state_ == State::Keeping) {
     const size_t before = kept_.size();
     if (!add_kept(entries)) return open_.out_of_memory();
-    if (!group_->is_full_with(kept_.size() - before)) return 0;
+    if (!group_->note_kept(kept_.size() - before)) return 0;
     teak_status status = TEAK_OK;
     const int error = group_->begin_loads(open_.transaction(), &status);
     return status == TEAK_OK ? error : open_.failure(status);

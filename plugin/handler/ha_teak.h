@@ -29,7 +29,6 @@
 #include "base/server_handler.h"
 
 #include "base/counted_memory.h"
-
 #include "handler/auto_increment.h"
 #include "handler/costs.h"
 #include "handler/lock_policy.h"

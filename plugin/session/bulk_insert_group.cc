@@ -59,7 +59,7 @@ teak_status BulkInsertGroup::before_insert(teak_transaction *transaction) {
   return status;
 }
 
-bool BulkInsertGroup::is_full_with(size_t bytes) {
+bool BulkInsertGroup::note_kept(size_t bytes) {
   kept_bytes_ += bytes;
   if (kept_bytes_ / std::min(members_.size(), KEPT_FACTOR_MAX) >= bytes_max_) return true;
   if (take_memory()) return false;

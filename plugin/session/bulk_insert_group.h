@@ -58,8 +58,9 @@ class BulkInsertGroup {
   void note_write() { writes_++; }
   /* Called then, if the write inserts a row of a member: sets the savepoint before the first one. */
   teak_status before_insert(teak_transaction *transaction);
-  /* Called when a member has kept more bytes. Whether loads are to begin. May stop the group. */
-  bool is_full_with(size_t bytes);
+  /* Called when a member has kept more bytes. Returns whether loads are to begin. Stops the group if memory is short and
+     few rows are kept. */
+  bool note_kept(size_t bytes);
   /* Begins loads of the kept rows. Sets `status`, which must be TEAK_OK, if the insertions could not be rolled back;
      otherwise returns the server's error. */
   int begin_loads(teak_transaction *transaction, teak_status *status);

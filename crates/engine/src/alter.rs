@@ -220,8 +220,8 @@ impl Alteration {
             core.signals.space_available();
         }
         if !self.is_committed {
-            let entries = self.added.iter().map(|one| one.index.entry.clone());
-            core.files.remove_new(&entries.collect::<Vec<_>>());
+            let entries = self.added.iter().map(|one| &one.index.entry);
+            core.files.remove_new(entries);
         }
         self.added.clear();
     }

@@ -15,7 +15,7 @@ use super::memory_use::MemoryUse;
 use super::pacer::Pacer;
 use super::peak::Peak;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 use teak_tree::MemtableUse;
 
@@ -81,7 +81,7 @@ pub(crate) struct Budget {
     /// Rows that the caller keeps.
     callers: AtomicU64,
     /// Other memory of the caller, such as its handles of tables.
-    handles: AtomicU64,
+    handles: AtomicI64,
     threads: u64,
     /// Smallest memtable that is frozen to free memory, in bytes. Smaller ones are frozen if the
     /// quota is small, or active memtables use most of it.
@@ -116,7 +116,7 @@ impl Budget {
             sort_room: AtomicU64::new(0),
             sort_bytes_max: AtomicU64::new(0),
             callers: AtomicU64::new(0),
-            handles: AtomicU64::new(0),
+            handles: AtomicI64::new(0),
             threads: threads.max(1) as u64,
             memtable_bytes_min,
             node_bytes_max,
@@ -311,14 +311,14 @@ impl Budget {
 
     /// Notes other memory of the caller: `bytes` more, or less.
     pub(crate) fn note_handles(&self, bytes: i64) {
-        // Wraps around for negative numbers, which subtracts.
-        self.handles
-            .fetch_add(bytes.cast_unsigned(), Ordering::AcqRel);
+        self.handles.fetch_add(bytes, Ordering::AcqRel);
     }
 
     /// All memory of the caller that the budget includes.
     pub(crate) fn caller_bytes(&self) -> u64 {
-        self.callers.load(Ordering::Acquire) + self.handles.load(Ordering::Acquire)
+        // Negative only if the caller has noted less than it returns.
+        let handles = u64::try_from(self.handles.load(Ordering::Acquire)).unwrap_or(0);
+        self.callers.load(Ordering::Acquire) + handles
     }
 
     /// Whether memtables use so much memory that writers must freeze some or be

@@ -199,22 +199,30 @@ impl IndexFiles {
         tree
     }
 
-    /// The absolute path of an index file that a table owns. Repeats the renaming by
-    /// [`IndexFiles::publish`] if a crash has undone it in a directory that recovery could not read.
-    fn owned_path(&self, path: &Path) -> StorageResult<PathBuf> {
+    /// Uses an index file that a table owns. If it is missing, first repeats the renaming by
+    /// [`IndexFiles::publish`], which a crash may have undone in a directory that recovery could not
+    /// read.
+    fn with_owned<T>(
+        &self,
+        path: &Path,
+        operation: impl Fn(&Path) -> StorageResult<T>,
+    ) -> StorageResult<T> {
         let path = self.directory.join(path);
-        let new = new_file_path(&path);
-        if !self.disk.exists(&path)? && self.disk.exists(&new)? {
-            self.disk.rename(&new, &path)?;
+        match operation(&path) {
+            Err(StorageError::NotFound { .. }) if self.disk.exists(&new_file_path(&path))? => {
+                self.disk.rename(&new_file_path(&path), &path)?;
+                operation(&path)
+            }
+            outcome => outcome,
         }
-        Ok(path)
     }
 
     /// Opens a tree, unless its file is older than the catalogue.
     pub(crate) fn open_tree(&self, entry: &IndexEntry) -> StorageResult<Arc<Tree>> {
-        let path = self.owned_path(&entry.path)?;
         let generation = entry.durable_generation;
-        let tree = Tree::open_not_before(&self.disk, &path, entry.file, generation, &self.cache)?;
+        let tree = self.with_owned(&entry.path, |path| {
+            Tree::open_not_before(&self.disk, path, entry.file, generation, &self.cache)
+        })?;
         tree.count_epochs(self.backup.history.epochs());
         self.backup.opened(entry.file, &tree);
         Ok(self.counted(tree, entry))
@@ -222,9 +230,10 @@ impl IndexFiles {
 
     /// Opens what is left of a damaged tree.
     pub(crate) fn open_damaged_tree(&self, entry: &IndexEntry) -> StorageResult<Arc<Tree>> {
-        let path = self.owned_path(&entry.path)?;
         let generation = entry.durable_generation;
-        let tree = Tree::open_damaged(&self.disk, &path, entry.file, generation, &self.cache)?;
+        let tree = self.with_owned(&entry.path, |path| {
+            Tree::open_damaged(&self.disk, path, entry.file, generation, &self.cache)
+        })?;
         tree.count_epochs(self.backup.history.epochs());
         self.backup.opened(entry.file, &tree);
         Ok(self.counted(tree, entry))
@@ -237,7 +246,7 @@ impl IndexFiles {
         let mut trees = Vec::with_capacity(indexes.len());
         let created = self.create_all(indexes, &mut trees);
         if let Err(error) = created {
-            self.remove_new(indexes.get(..trees.len()).unwrap_or_default());
+            self.remove_new(indexes.iter().take(trees.len()));
             return Err(error);
         }
         Ok(trees)
@@ -267,17 +276,25 @@ impl IndexFiles {
         for index in indexes.filter(|index| !index.is_temporary()) {
             let new = new_file_path(&index.path);
             let (from, to) = (self.directory.join(&new), self.directory.join(&index.path));
-            if let Err(error) = self.disk.rename(&from, &to) {
-                let text = format!("a new file cannot be renamed now: {error}");
-                self.messages.warning(&text);
+            if !self.rename_new(&from, &to) {
                 index.path = new;
             }
         }
     }
 
+    /// Gives a new file its name. False if that is not possible; a message reports it.
+    pub(crate) fn rename_new(&self, from: &Path, to: &Path) -> bool {
+        let renamed = self.disk.rename(from, to);
+        if let Err(error) = &renamed {
+            let text = format!("{} cannot be renamed now: {error}", from.display());
+            self.messages.warning(&text);
+        }
+        renamed.is_ok()
+    }
+
     /// Removes files that were created and not published.
-    pub(crate) fn remove_new(&self, indexes: &[IndexEntry]) {
-        let paths: Vec<PathBuf> = indexes.iter().map(created_path).collect();
+    pub(crate) fn remove_new<'a>(&self, indexes: impl Iterator<Item = &'a IndexEntry>) {
+        let paths: Vec<PathBuf> = indexes.map(created_path).collect();
         self.remove(&paths);
     }
 
@@ -367,7 +384,7 @@ impl IndexFiles {
     /// remain.
     pub(crate) fn remove_unlogged(&self, indexes: &[IndexEntry], error: &StorageError) {
         if error.is_no_space() {
-            self.remove_new(indexes);
+            self.remove_new(indexes.iter());
         }
     }
 
@@ -378,8 +395,8 @@ impl IndexFiles {
         let mut outcome = Ok(());
         for (old, new) in old.iter().zip(&mut *new) {
             self.note_removal(&root.join(old));
-            let renamed = self.owned_path(old);
-            let renamed = renamed.and_then(|path| self.disk.rename(&path, &root.join(&*new)));
+            let target = root.join(&*new);
+            let renamed = self.with_owned(old, |path| self.disk.rename(path, &target));
             if let Err(error) = renamed {
                 new.clone_from(old);
                 outcome = Err(error);

@@ -107,12 +107,15 @@ impl FlushContext<'_> {
     /// Claims a job of an index that has frozen memtables: of any kind, or only the
     /// flush of a memtable if a merge of its runs has failed recently.
     fn claim_any(&self, index: &Arc<Index>, now: Instant) -> Option<FlushJob> {
-        let mut job = None;
-        if index.attempts(WorkKind::Runs).may_try(now) {
-            job = self.found(index, index.tree.next_job());
+        if index.attempts(WorkKind::Runs).may_try(now)
+            && let Some(job) = self.found(index, index.tree.next_job())
+        {
+            return Some(job);
         }
-        let waits = || self.must_merge_first(index, now);
-        job.or_else(|| (!waits()).then(|| index.tree.next_memtable_job())?)
+        match self.must_merge_first(index, now) {
+            true => None,
+            false => index.tree.next_memtable_job(),
+        }
     }
 
     /// Whether the memtables of an index wait for merges. If merges fail, flushes continue: the writers

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use teak_base::FileId;
 
 /// Removes or moves the index files that belong to no table. Removes spill files,
-/// and files of temporary tables. Renames new files that a table owns. File ids that are found are not allocated
+/// and files of temporary tables. File ids that are found are not allocated
 /// again: they must be unique, and another crash may undo a removal.
 pub(super) fn settle_orphans(core: &EngineCore) -> EngineResult<()> {
     let (files, tables) = (&core.files, &core.tables);
@@ -47,13 +47,10 @@ pub(super) fn settle_orphans(core: &EngineCore) -> EngineResult<()> {
             let mut tables = tables.lock();
             tables.next_file = tables.next_file.max(file.0.saturating_add(1));
         }
-        let owned_path = owned_file_path(&path);
         if known.contains(&path) || ids.contains(&file) {
-            let publishes = |owned: &PathBuf| known.contains(&path) && publish(core, &path, owned);
-            if !owned_path.as_ref().is_some_and(publishes) {
-                continue;
-            }
-        } else if unowned.contains(&file) || owned_path.is_some() {
+            continue;
+        }
+        if unowned.contains(&file) || owned_file_path(&path).is_some() {
             let path_text = path.display();
             let text = format!("removing {path_text}, left by an interrupted table change");
             files.messages.note(&text);
@@ -77,26 +74,6 @@ pub(super) fn settle_orphans(core: &EngineCore) -> EngineResult<()> {
     }
     files.set_unowned(BTreeSet::new());
     count_orphans(core)
-}
-
-/// Renames a new file: the record of its table's change is durable. False if that is not possible.
-fn publish(core: &EngineCore, from: &Path, to: &Path) -> bool {
-    let root = &core.files.directory;
-    if let Err(error) = core.files.disk.rename(from, to) {
-        let path = from.display();
-        let text = format!("{path} cannot be renamed now: {error}");
-        core.messages.warning(&text);
-        return false;
-    }
-    let mut tables = core.tables.lock();
-    let states = tables.by_id.values_mut();
-    let mut indexes = states.flat_map(|state| &mut state.entry.indexes);
-    if let Some(index) = indexes.find(|index| root.join(&index.path) == from)
-        && let Ok(to) = to.strip_prefix(root)
-    {
-        index.path = to.to_path_buf();
-    }
-    true
 }
 
 /// Moves a file to `#teak_orphans`. False if that is not possible.

@@ -27,8 +27,8 @@ pub(crate) const BUDGET_BYTES_MIN: u64 = MIB;
 /// The minimum of [`Budget::debt_bytes`].
 const DEBT_BYTES_MIN: u64 = 256 * MIB;
 
-/// Memory of the tree of an index with a few rows, without its nodes, in bytes.
-const TREE_BYTES: u64 = 8 * 1024;
+/// Memory of the tree of an index with a few rows, with its root, in bytes.
+const TREE_BYTES: u64 = 12 * 1024;
 
 /// Minimum of [`Budget::open_trees_max`].
 const OPEN_TREES_MIN: usize = 256;

@@ -7,7 +7,8 @@
 //! 1. The caller reports written and outstanding bytes from time to time. Bytes
 //!    that were written and are no longer outstanding are *retired*, so the
 //!    reports of the last seconds give the rate at which background work retires
-//!    bytes.
+//!    bytes. If little was written, little was retired, so the rate is at least a
+//!    fraction of the speed of single jobs.
 //! 2. A writer under pressure requests a *turn*: the time at which it may
 //!    continue. Turns are so far apart that all writers together write at that
 //!    rate, times two at the trigger and times a half at the stop, so that the
@@ -27,6 +28,13 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 /// The lowest rate of the turns, in bytes per second. A long job retires nothing
 /// until its end, so the measured rate may be zero.
 const RATE_MIN: f64 = 1024.0 * 1024.0;
+
+/// The rate is at least the speed of the jobs divided by this number: a thread also does other work.
+const JOB_SHARE: f64 = 4.0;
+
+/// Jobs of so many bytes determine the measured speed of jobs. Small jobs hardly change it, because
+/// most of their time does not depend on the number of bytes.
+const JOB_BYTES: f64 = 8.0 * 1024.0 * 1024.0;
 
 /// The rate before the first measurement, in bytes per second.
 const RATE_UNKNOWN: f64 = 32.0 * RATE_MIN;
@@ -50,6 +58,8 @@ struct State {
     turn: Option<(Instant, Instant)>,
     /// The rate reported with [`Pacer::measure`], in bytes per second.
     measured: Option<f64>,
+    /// The speed of the last large jobs, in bytes per second.
+    job_rate: f64,
 }
 
 /// Measures how fast bytes are retired, and gives the writers their turns.
@@ -111,11 +121,23 @@ impl Pacer {
         state.measured = Some(f64::midpoint(rate, before));
     }
 
+    /// Reports that a job took `time` and retired `retired` bytes.
+    pub(crate) fn note_job(&self, retired: u64, time: Duration) {
+        if time.is_zero() {
+            return;
+        }
+        let bytes = as_float(retired);
+        let weight = bytes / (bytes + JOB_BYTES);
+        let mut state = self.0.lock();
+        state.job_rate += (bytes / time.as_secs_f64() - state.job_rate) * weight;
+    }
+
     /// The time until which a writer must wait under a pressure between zero and
     /// one. `written` are the bytes written since the start.
     pub(crate) fn turn(&self, now: Instant, written: u64, pressure: f64) -> Instant {
         let mut state = self.0.lock();
-        let rate = (state.rate() * (2.0 - 1.5 * pressure.clamp(0.0, 1.0))).max(RATE_MIN);
+        let rate = state.rate().max(state.job_rate / JOB_SHARE);
+        let rate = (rate * (2.0 - 1.5 * pressure.clamp(0.0, 1.0))).max(RATE_MIN);
         let last = state
             .turn
             .filter(|(turn, given)| now.saturating_duration_since(*turn.max(given)) < FORGET_AFTER);
@@ -194,6 +216,26 @@ mod tests {
         let (pacer, now) = measured(0);
         let written = written_by(&pacer, now, 8, 4 << 10, 0.5);
         assert!((9 * MIB..12 * MIB).contains(&written), "{written}");
+    }
+
+    #[test]
+    fn a_light_load_does_not_lower_the_rate_far_below_the_speed_of_large_jobs() {
+        let (pacer, now) = measured(MIB / 2);
+        let large = Duration::from_millis(250);
+        for _ in 0..20 {
+            pacer.note_job(10 * MIB, large);
+            // Jobs of a few rows are slow, and many.
+            (0..100).for_each(|_| pacer.note_job(1 << 10, Duration::from_millis(2)));
+        }
+        let written = written_by(&pacer, now, 8, 4 << 10, 2.0 / 3.0);
+        assert!((90 * MIB..110 * MIB).contains(&written), "{written}");
+        // Large jobs that have become slow.
+        for _ in 0..20 {
+            pacer.note_job(10 * MIB, 100 * large);
+        }
+        let later = now + Duration::from_secs(60);
+        let written = written_by(&pacer, later, 8, 4 << 10, 2.0 / 3.0);
+        assert!((9 * MIB..15 * MIB).contains(&written), "{written}");
     }
 
     #[test]

@@ -300,8 +300,13 @@ impl FlushContext<'_> {
         urgency: IoUrgency,
     ) -> StorageResult<()> {
         let kind = WorkKind::of(job.kind());
+        let began = Instant::now();
         let outcome = match self.run_unrecorded_job(index, job, purpose, urgency) {
             Ok(report) => {
+                if kind == WorkKind::Memtables {
+                    let pacer = &self.budget.memtable_pacer;
+                    pacer.note_job(report.raw_bytes_written, began.elapsed());
+                }
                 self.succeeded(index, kind, &report);
                 self.check_space(index);
                 Ok(())

@@ -195,6 +195,16 @@ void KeyCodec::append_columns(std::vector<teak_column> *columns) const {
   for (const KeyPart &part : parts_) columns->push_back(big_endian_column(part.width));
 }
 
+std::optional<size_t> KeyCodec::integer_column(uint32_t column) const {
+  if (!has_fixed_length()) return std::nullopt;
+  for (size_t i = 0; i < parts_.size(); i++) {
+    const KeyPart &part = parts_[i];
+    const bool is_integer = part.form == KeyPart::Form::Integer || part.form == KeyPart::Form::Raw;
+    if (part.column == column && is_integer && part.decodable && !part.nullable && part.inverted == 0) return i;
+  }
+  return std::nullopt;
+}
+
 bool KeyCodec::all_decodable() const {
   for (const KeyPart &part : parts_)
     if (!part.decodable) return false;

@@ -24,6 +24,7 @@
 #include <my_bitmap.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -119,6 +120,10 @@ class KeyCodec {
   /* Appends the columns of the encoded keys, without those of the primary key in a secondary entry. Only if they have a fixed
      length. */
   void append_columns(std::vector<teak_column> *columns) const;
+  /* The number of a column among those of append_columns(), if keys contain its value as bytes that order like an unsigned
+     integer: big-endian, with the inverted sign if it is signed. Not for floats and strings, descending parts, and keys without a
+     fixed length. */
+  std::optional<size_t> integer_column(uint32_t column) const;
   /* In a secondary index: whether append_primary() also appends the length of the primary key. */
   bool primary_varies() const { return primary_varies_; }
 

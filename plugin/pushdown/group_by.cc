@@ -33,7 +33,7 @@ class GroupBy final : public group_by_handler {
  public:
   GroupBy(THD *thd, OpenTable *open, JOIN *join, std::unique_ptr<PushedQuery> query)
       : group_by_handler(thd, engine_handlerton), open_(*open), join_(*join), query_(std::move(query)) {
-    calls_ = {weigh, convert, this};
+    calls_ = {weigh, accepts, convert, this};
   }
   ~GroupBy() override { teak_aggregate_close(aggregate_); }
 
@@ -44,6 +44,7 @@ class GroupBy final : public group_by_handler {
 
  private:
   static void weigh(void *context, size_t key, teak_slice text, teak_slice *weights);
+  static bool accepts(void *context, size_t condition, teak_slice text);
   static bool convert(void *context, teak_slice key, teak_slice value, teak_slice *converted);
   teak_status set_result(const PushedQuery::Result &result, Field *to);
   void store_column(Field *from, teak_slice value, Field *to);
@@ -66,6 +67,10 @@ void GroupBy::weigh(void *context, size_t key, teak_slice text, teak_slice *weig
   self->query_->keys()[key].weights->encode(text.data, text.len, &self->weights_);
   if (self->weights_.failed()) self->is_out_of_memory_ = true;
   *weights = slice(self->weights_);
+}
+
+bool GroupBy::accepts(void *context, size_t condition, teak_slice text) {
+  return static_cast<GroupBy *>(context)->query_->condition().accepts(condition, text);
 }
 
 /* A row of an earlier schema version, or of a value that does not begin as the columns describe. */
@@ -218,7 +223,10 @@ bool scans_whole_table(const JOIN *join) {
   if (join->table_count != 1 || join->const_tables != 0) return false;
   const JOIN_TAB *tab = join->join_tab;
   const bool has_range = (tab->select != nullptr && tab->select->quick != nullptr) || tab->quick != nullptr;
-  return tab->type == JT_ALL && tab->use_quick != 2 && !has_range && tab->bush_children == nullptr &&
+  // A scan in the order of the primary key for groups. With LIMIT the server would end it early.
+  const bool is_in_order = tab->type == JT_NEXT && tab->index == tab->table->s->primary_key && tab->index != MAX_KEY &&
+                           join->unit->lim.is_unlimited();
+  return (tab->type == JT_ALL || is_in_order) && tab->use_quick != 2 && !has_range && tab->bush_children == nullptr &&
          join->rollup.state == ROLLUP::STATE_NONE && !join->select_lex->have_window_funcs();
 }
 
@@ -238,7 +246,7 @@ group_by_handler *create_group_by(THD *thd, Query *query) try {
   if ((join->select_options & OPTION_FOUND_ROWS) != 0) return nullptr;
   OpenTable *open = static_cast<ha_teak *>(table->file)->open_to_compute();
   if (open == nullptr) return nullptr;
-  auto pushed = std::make_unique<PushedQuery>(table, open->share()->rows());
+  auto pushed = std::make_unique<PushedQuery>(table, open->share()->rows(), open->share()->primary());
   if (!pushed->set(*query, (join->select_options & TMP_TABLE_ALL_COLUMNS) != 0)) return nullptr;
   // x < ALL (SELECT y ...) becomes x < (SELECT MIN(y) ...), and the server asks the item of MIN whether there were rows.
   if (pushed->has_extremes() && join->select_lex->master_unit()->item != nullptr) return nullptr;

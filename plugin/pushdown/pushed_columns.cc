@@ -69,12 +69,27 @@ const Field *field_of(Item *item, const TABLE *table) {
   return field->table == table ? field : nullptr;
 }
 
+std::optional<teak_read_column> PushedColumns::find(const Field *field) const {
+  teak_read_column column = {};
+  column.number = rows_.number_of(field->field_index);
+  if (column.number != 0) return column;
+  const std::optional<size_t> in_key = primary_.integer_column(field->field_index);
+  if (!in_key) return std::nullopt;
+  column.is_in_key = true;
+  column.number = *in_key;
+  column.value = column_in_record(field, field->pack_length());
+  if (column.value.kind == TEAK_COLUMN_BYTES || column.value.kind == TEAK_COLUMN_FLOAT) return std::nullopt;
+  return column;
+}
+
 std::optional<uint32_t> PushedColumns::place_of(const Field *field) {
-  const size_t number = rows_.number_of(field->field_index);
-  if (number == 0) return std::nullopt;
-  auto found = std::find(numbers_.begin(), numbers_.end(), number);
-  const auto place = static_cast<uint32_t>(found - numbers_.begin());
-  if (found == numbers_.end()) numbers_.push_back(number);
+  const std::optional<teak_read_column> column = find(field);
+  if (!column) return std::nullopt;
+  auto found = std::find_if(columns_.begin(), columns_.end(), [&column](const teak_read_column &other) {
+    return other.is_in_key == column->is_in_key && other.number == column->number;
+  });
+  const auto place = static_cast<uint32_t>(found - columns_.begin());
+  if (found == columns_.end()) columns_.push_back(*column);
   return place;
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/core.h"
+#include "format/key_codec.h"
 #include "format/row_codec.h"
 
 namespace teak {
@@ -41,21 +42,25 @@ bool has_texts(const Field *field);
 
 class PushedColumns {
  public:
-  PushedColumns(const TABLE *table, const RowCodec &rows) : table_(table), rows_(rows) {}
+  PushedColumns(const TABLE *table, const RowCodec &rows, const KeyCodec &primary)
+      : table_(table), rows_(rows), primary_(primary) {}
 
-  /* The place of a column among those that the query reads; it is added if it is not there. Nothing if it is no stored
-     column of the table's rows, or has floats. */
+  /* The place of a column among those that the query reads; it is added if it is not there. Nothing if neither the values of
+     rows contain it, nor their keys as an integer. */
   std::optional<uint32_t> place_of(const Field *field);
   /* As above, for an item that is a column. Sets the field. */
   std::optional<uint32_t> place_of(Item *item, const Field **field);
 
-  /* For each place the number of the column, counted as the bits of teak_columns_new(). */
-  const std::vector<size_t> &numbers() const { return numbers_; }
+  /* For each place the column. */
+  const std::vector<teak_read_column> &columns() const { return columns_; }
 
  private:
+  std::optional<teak_read_column> find(const Field *field) const;
+
   const TABLE *table_;
   const RowCodec &rows_;
-  std::vector<size_t> numbers_;
+  const KeyCodec &primary_;
+  std::vector<teak_read_column> columns_;
 };
 
 /* The field of the table that an item is; nullptr: it is something else. */

@@ -10,6 +10,8 @@
 #include "pushdown/pushed_condition.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 #include "item_cmpfunc.h"
 
@@ -21,6 +23,7 @@ using Number = __int128;
 
 constexpr Number NUMBER_MIN = INT64_MIN, NUMBER_MAX = INT64_MAX;
 constexpr int DIGITS_MAX = 37;  // of a Number
+constexpr size_t TEXT_CONDITIONS_MAX = 16;
 
 bool is_constant(Item *item) { return item->const_item() && !item->is_expensive(); }
 
@@ -79,7 +82,52 @@ bool PushedCondition::add(Item *item) {
   return true;
 }
 
+/* A comparison of one column with constants, as strings. The engine asks for it once for each string, so the server's result
+   is exact, and fast enough. */
+bool PushedCondition::add_of_text(Item_func *function) {
+  if (texts_.size() == TEXT_CONDITIONS_MAX) return false;
+  Column column = {nullptr, 0};
+  for (uint i = 0; i < function->argument_count(); i++) {
+    Item *argument = function->arguments()[i];
+    // Others are compared as numbers or times, perhaps with a warning for each row.
+    if (argument->cmp_type() != STRING_RESULT) return false;
+    if (is_constant(argument)) continue;
+    if (column.field != nullptr || !find(argument, &column)) return false;
+  }
+  if (column.field == nullptr || !has_texts(column.field) || column.field->compression_method() != nullptr)
+    return false;
+  teak_condition condition = {};
+  condition.kind = TEAK_CONDITION_ACCEPTED;
+  condition.column = column.place;
+  condition.operands = static_cast<uint32_t>(texts_.size());
+  conditions_.push_back(condition);
+  texts_.push_back({const_cast<Field *>(column.field), function});
+  return true;
+}
+
+bool PushedCondition::accepts(size_t number, teak_slice text) const {
+  const TextCondition &condition = texts_[number];
+  condition.field->set_notnull();
+  condition.field->store(reinterpret_cast<const char *>(text.data), text.len, condition.field->charset());
+  return condition.item->val_bool();
+}
+
 bool PushedCondition::add_function(Item_func *function) {
+  switch (function->functype()) {
+    case Item_func::EQ_FUNC:
+    case Item_func::NE_FUNC:
+    case Item_func::LT_FUNC:
+    case Item_func::LE_FUNC:
+    case Item_func::GT_FUNC:
+    case Item_func::GE_FUNC:
+    case Item_func::BETWEEN:
+    case Item_func::IN_FUNC:
+    case Item_func::LIKE_FUNC:
+      if (add_of_text(function)) return true;
+      break;
+    default:
+      break;
+  }
   switch (function->functype()) {
     case Item_func::EQ_FUNC:
     case Item_func::NE_FUNC:
@@ -110,6 +158,7 @@ bool PushedCondition::find(Item *item, Column *column) {
 
 PushedCondition::Constant PushedCondition::bound_of(const Field *field, Item *item, Bound *bound) {
   if (!is_constant(item)) return Constant::Unsuitable;
+  if (has_floats(field)) return float_bound(field, item, bound);
   const NumberKind kind = number_kind(field);
   if (kind == NumberKind::None) return Constant::Unsuitable;
   if (item->is_null()) return Constant::Null;
@@ -132,6 +181,22 @@ PushedCondition::Constant PushedCondition::bound_of(const Field *field, Item *it
     return Constant::Unsuitable;  // compared as floats
   }
   if (kind == NumberKind::UnsignedLong) bound->floor += NUMBER_MIN;
+  return Constant::Known;
+}
+
+/* The server compares floats with all numbers as DOUBLE. */
+PushedCondition::Constant PushedCondition::float_bound(const Field *field, Item *item, Bound *bound) {
+  // Columns with a fixed number of decimals are compared with a tolerance.
+  if (field->decimals() < NOT_FIXED_DEC) return Constant::Unsuitable;
+  const Item_result type = item->cmp_type();
+  if (type != INT_RESULT && type != DECIMAL_RESULT && type != REAL_RESULT) return Constant::Unsuitable;
+  const double value = item->val_real();
+  if (item->null_value) return Constant::Null;
+  if (std::isnan(value)) return Constant::Unsuitable;
+  const double positive = std::fabs(value);
+  int64_t number;
+  memcpy(&number, &positive, sizeof(number));
+  *bound = {value < 0 ? -number : number, true};
   return Constant::Known;
 }
 

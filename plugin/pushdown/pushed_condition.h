@@ -31,6 +31,10 @@ class PushedCondition {
   /* In postfix order. */
   const std::vector<teak_condition> &conditions() const { return conditions_; }
 
+  /* Whether the condition of a string with this number (TEAK_CONDITION_ACCEPTED) is true for a string of its column. Changes the
+     column in the row buffer. */
+  bool accepts(size_t number, teak_slice text) const;
+
  private:
   using Number = __int128;
   /* A constant in the numbers of a column. */
@@ -45,14 +49,21 @@ class PushedCondition {
     const Field *field;
     uint32_t place;
   };
+  /* A condition of one column with strings, which the server evaluates. */
+  struct TextCondition {
+    Field *field;
+    Item *item;
+  };
 
   bool add_function(Item_func *function);
+  bool add_of_text(Item_func *function);
   bool add_comparison(Item_func *function);
   bool add_between(Item_func *function, bool is_negated);
   bool add_in(Item_func *function, bool is_negated);
   bool add_null_test(Item_func *function, teak_condition_kind kind);
   bool find(Item *item, Column *column);
   static Constant bound_of(const Field *field, Item *item, Bound *bound);
+  static Constant float_bound(const Field *field, Item *item, Bound *bound);
   static Constant time_bound(Field *field, Item *item, Bound *bound);
 
   void add_within(const Column &column, Number min, Number max);
@@ -63,6 +74,7 @@ class PushedCondition {
   PushedColumns &columns_;
   std::vector<teak_condition> conditions_;
   std::deque<std::vector<int64_t>> numbers_;  // of IN; conditions point to them
+  std::vector<TextCondition> texts_;
 };
 
 }  // namespace teak

@@ -157,8 +157,8 @@ teak_status PushedQuery::open(teak_transaction *transaction, teak_table *table, 
   for (const Key &key : keys_) keys.push_back({key.place, key.weights != nullptr});
   teak_aggregate_query query = {};
   query.beginning = rows_.beginning();
-  query.columns = columns_.numbers().data();
-  query.column_count = columns_.numbers().size();
+  query.columns = columns_.columns().data();
+  query.column_count = columns_.columns().size();
   query.conditions = condition_.conditions().data();
   query.condition_count = condition_.conditions().size();
   query.keys = keys.data();

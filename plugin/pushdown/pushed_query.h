@@ -27,7 +27,8 @@ namespace teak {
 
 class PushedQuery {
  public:
-  PushedQuery(TABLE *table, const RowCodec &rows) : table_(table), rows_(rows), columns_(table, rows) {}
+  PushedQuery(TABLE *table, const RowCodec &rows, const KeyCodec &primary)
+      : table_(table), rows_(rows), columns_(table, rows, primary) {}
   PushedQuery(const PushedQuery &) = delete;
   PushedQuery &operator=(const PushedQuery &) = delete;
 
@@ -55,6 +56,7 @@ class PushedQuery {
   TABLE *table() const { return table_; }
   const std::vector<Result> &results() const { return results_; }
   const std::vector<Key> &keys() const { return keys_; }
+  const PushedCondition &condition() const { return condition_; }
 
   teak_status open(teak_transaction *transaction, teak_table *table, size_t memory_max,
                    const teak_aggregate_calls *calls, teak_aggregate **aggregate) const;

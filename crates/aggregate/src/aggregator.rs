@@ -2,7 +2,8 @@
 
 use crate::batch::{Batch, Columns};
 use crate::condition::Condition;
-use crate::groups::{Groups, Key, KeyValue, Weigher};
+use crate::groups::{Groups, Key, KeyValue};
+use crate::texts::{AcceptedTexts, Judge, TextRules};
 use crate::totals::{Aggregate, Selected, Total, Totals};
 
 /// What is computed from rows.
@@ -24,6 +25,8 @@ pub struct Aggregator {
     query: Query,
     groups: Groups,
     totals: Vec<Totals>,
+    /// For each condition of the caller.
+    accepted: Vec<AcceptedTexts>,
     memory_max: usize,
 }
 
@@ -44,6 +47,7 @@ impl Aggregator {
             query,
             groups: Groups::default(),
             totals,
+            accepted: Vec::new(),
             memory_max,
         };
         aggregator.add_the_only_group();
@@ -57,7 +61,7 @@ impl Aggregator {
     pub fn add<C: Columns>(
         &mut self,
         columns: &mut C,
-        weigher: &mut dyn Weigher,
+        rules: &mut dyn TextRules,
     ) -> Result<(), C::Error> {
         let count = columns.rows();
         let mut batch = Batch::new(columns, self.query.columns);
@@ -65,7 +69,11 @@ impl Aggregator {
             None => (0..u32::try_from(count).unwrap_or(u32::MAX)).collect(),
             Some(condition) => {
                 let mut mask = vec![true; count];
-                condition.narrow(&mut batch, &mut mask)?;
+                let mut judge = Judge {
+                    rules,
+                    accepted: &mut self.accepted,
+                };
+                condition.narrow(&mut batch, &mut mask, &mut judge)?;
                 let numbered = (0u32..).zip(&mask);
                 let selected = numbered.filter(|(_, is_selected)| **is_selected);
                 selected.map(|(row, _)| row).collect()
@@ -78,7 +86,7 @@ impl Aggregator {
         if !self.query.keys.is_empty() {
             let keys = &self.query.keys;
             self.groups
-                .find(keys, &mut batch, weigher, &mut rows, &mut groups)?;
+                .find(keys, &mut batch, rules, &mut rows, &mut groups)?;
             for totals in &mut self.totals {
                 totals.grow(self.groups.len());
             }

@@ -3,9 +3,12 @@
 //! A comparison with NULL is not true, as in SQL; there is no negation, so false and unknown need not be distinguished.
 
 use crate::batch::{Batch, Columns};
+use crate::float::{float_of, number_of_float};
+use crate::texts::Judge;
 use teak_columns::{Vector, VectorValues};
 
-/// A condition of a row. Columns are those of the caller's batches, and have numbers.
+/// A condition of a row. Columns are those of the caller's batches, and have numbers, or floats whose numbers are those of
+/// [`number_of_float`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// All of these.
@@ -44,6 +47,13 @@ pub enum Condition {
         /// The numbers.
         numbers: Vec<i64>,
     },
+    /// A condition of the caller is true for the byte string.
+    Accepted {
+        /// The column, which has byte strings.
+        column: usize,
+        /// The number of the condition.
+        condition: usize,
+    },
     /// The column is NULL. It may have byte strings.
     IsNull {
         /// The column.
@@ -58,12 +68,18 @@ pub enum Condition {
 
 /// Clears the rows of the mask whose number does not match.
 fn keep(mask: &mut [bool], vector: &Vector, matches: impl Fn(i64) -> bool) {
-    let VectorValues::Numbers(numbers) = vector.values() else {
-        mask.fill(false);
-        return;
-    };
-    for (is_kept, number) in mask.iter_mut().zip(numbers) {
-        *is_kept &= matches(*number);
+    match vector.values() {
+        VectorValues::Numbers(numbers) => {
+            for (is_kept, number) in mask.iter_mut().zip(numbers) {
+                *is_kept &= matches(*number);
+            }
+        }
+        VectorValues::Texts(floats) => {
+            for (row, is_kept) in mask.iter_mut().enumerate() {
+                let number = float_of(floats.get(row)).map(number_of_float);
+                *is_kept &= number.is_some_and(&matches);
+            }
+        }
     }
     for (is_kept, is_null) in mask.iter_mut().zip(vector.nulls()) {
         *is_kept &= !is_null;
@@ -76,6 +92,7 @@ impl Condition {
         &self,
         batch: &mut Batch<'_, C>,
         mask: &mut [bool],
+        judge: &mut Judge<'_>,
     ) -> Result<(), C::Error> {
         match self {
             Self::All(conditions) => {
@@ -83,14 +100,14 @@ impl Condition {
                     if !mask.contains(&true) {
                         return Ok(());
                     }
-                    condition.narrow(batch, mask)?;
+                    condition.narrow(batch, mask, judge)?;
                 }
             }
             Self::Any(conditions) => {
                 let mut found = vec![false; mask.len()];
                 for condition in conditions {
                     let mut one = mask.to_vec();
-                    condition.narrow(batch, &mut one)?;
+                    condition.narrow(batch, &mut one, judge)?;
                     for (is_found, matches) in found.iter_mut().zip(one) {
                         *is_found |= matches;
                     }
@@ -114,6 +131,18 @@ impl Condition {
                 keep(mask, batch.vector(*column)?, |n| {
                     numbers.binary_search(&n).is_err()
                 });
+            }
+            Self::Accepted { column, condition } => {
+                let vector = batch.vector(*column)?;
+                let VectorValues::Texts(texts) = vector.values() else {
+                    mask.fill(false);
+                    return Ok(());
+                };
+                for (row, is_kept) in mask.iter_mut().enumerate() {
+                    *is_kept = *is_kept
+                        && !vector.is_null(row)
+                        && judge.accepts(*condition, texts.get(row));
+                }
             }
             Self::IsNull { column } => match batch.vector(*column)?.nulls() {
                 [] => mask.fill(false),
@@ -144,7 +173,19 @@ impl Condition {
             | Self::Outside { column, .. }
             | Self::In { column, .. }
             | Self::NotIn { column, .. } => vec![*column],
-            Self::IsNull { .. } | Self::IsNotNull { .. } => Vec::new(),
+            Self::Accepted { .. } | Self::IsNull { .. } | Self::IsNotNull { .. } => Vec::new(),
+        }
+    }
+
+    /// The columns of which byte strings are compared.
+    #[must_use]
+    pub fn texts(&self) -> Vec<usize> {
+        match self {
+            Self::All(conditions) | Self::Any(conditions) => {
+                conditions.iter().flat_map(Self::texts).collect()
+            }
+            Self::Accepted { column, .. } => vec![*column],
+            _ => Vec::new(),
         }
     }
 
@@ -158,6 +199,7 @@ impl Condition {
             | Self::Outside { column, .. }
             | Self::In { column, .. }
             | Self::NotIn { column, .. }
+            | Self::Accepted { column, .. }
             | Self::IsNull { column }
             | Self::IsNotNull { column } => *column < count,
         }

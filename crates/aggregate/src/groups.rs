@@ -3,16 +3,15 @@
 //! The key of a group is bytes: for each of its parts whether it is NULL, and the number, or the length and the
 //! weights of a byte string. Computing weights takes time, so the groups of byte strings that were seen are cached.
 
-// Places in the arena are those of strings that were appended to it.
+// Numbers of groups are those of groups that were found.
 #![allow(clippy::indexing_slicing)]
 
+use crate::arena::Arena;
 use crate::batch::{Batch, Columns};
+use crate::texts::{CACHE_BYTES_MAX, TextRules};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 use teak_columns::{Vector, VectorValues};
-
-/// Bytes of the cache of byte strings.
-const CACHE_BYTES_MAX: usize = 1 << 20;
 
 /// Estimated memory of a group without its bytes: places in tables and lists.
 const GROUP_BYTES: usize = 48;
@@ -38,50 +37,6 @@ pub enum KeyValue<'a> {
     Number(i64),
     /// A byte string.
     Text(&'a [u8]),
-}
-
-/// Computes the weights of byte strings.
-pub trait Weigher {
-    /// Appends the weights of a byte string of a key, of which `key` is the number. Strings with the same weights are
-    /// equal.
-    fn weigh(&mut self, key: usize, text: &[u8], out: &mut Vec<u8>);
-}
-
-/// Byte strings one after the other.
-#[derive(Debug, Default)]
-struct Arena {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl Arena {
-    fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        self.ends.push(self.bytes.len());
-    }
-
-    fn get(&self, number: u32) -> &[u8] {
-        let number = number as usize;
-        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.bytes[start..self.ends[number]]
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-
-    fn retain(&mut self, kept: &[u32]) {
-        let mut other = Self::default();
-        for number in kept {
-            other.push(self.get(*number));
-        }
-        *self = other;
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
-    }
 }
 
 /// The groups that were found for byte strings.
@@ -123,7 +78,7 @@ impl Groups {
         &mut self,
         keys: &[Key],
         batch: &mut Batch<'_, C>,
-        weigher: &mut dyn Weigher,
+        rules: &mut dyn TextRules,
         rows: &mut Vec<u32>,
         groups: &mut Vec<u32>,
     ) -> Result<(), C::Error> {
@@ -144,7 +99,7 @@ impl Groups {
             }
             let group = match is_weighed {
                 false => self.group_of(&bytes, None),
-                true => self.group_of_weighed(keys, &bytes, &mut weights, weigher),
+                true => self.group_of_weighed(keys, &bytes, &mut weights, rules),
             };
             groups.extend(group);
             group.is_some()
@@ -157,7 +112,7 @@ impl Groups {
         keys: &[Key],
         bytes: &[u8],
         weights: &mut Vec<u8>,
-        weigher: &mut dyn Weigher,
+        rules: &mut dyn TextRules,
     ) -> Option<u32> {
         let hash = self.hasher.hash_one(bytes);
         let texts = &self.cache.texts;
@@ -169,12 +124,12 @@ impl Groups {
             return *group;
         }
         weights.clear();
-        put_weights(keys, bytes, weights, weigher);
+        put_weights(keys, bytes, weights, rules);
         let group = self.group_of(weights, Some(bytes));
         if self.cache.texts.memory_bytes() > CACHE_BYTES_MAX {
             self.cache.clear();
         }
-        let number = u32::try_from(self.cache.texts.ends.len()).ok()?;
+        let number = u32::try_from(self.cache.texts.len()).ok()?;
         self.cache.texts.push(bytes);
         let (texts, hasher) = (&self.cache.texts, &self.hasher);
         self.cache
@@ -232,7 +187,7 @@ impl Groups {
         }
         self.end_hash = Some(end);
         self.keys.retain(&kept);
-        if !self.first_rows.ends.is_empty() {
+        if !self.first_rows.is_empty() {
             self.first_rows.retain(&kept);
         }
         self.hashes = kept
@@ -276,7 +231,7 @@ impl Groups {
 
     /// The first `count` parts of the key of a group, in the order of the keys.
     pub(crate) fn parts(&self, group: u32, count: usize) -> Vec<KeyValue<'_>> {
-        let bytes = match self.first_rows.ends.is_empty() {
+        let bytes = match self.first_rows.is_empty() {
             true => self.keys.get(group),
             false => self.first_rows.get(group),
         };
@@ -310,7 +265,7 @@ fn put_text(text: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends the bytes of a row with weights instead of the byte strings that are weighed.
-fn put_weights(keys: &[Key], bytes: &[u8], out: &mut Vec<u8>, weigher: &mut dyn Weigher) {
+fn put_weights(keys: &[Key], bytes: &[u8], out: &mut Vec<u8>, rules: &mut dyn TextRules) {
     let mut parts = Parts { bytes };
     let mut weights = Vec::new();
     for (number, key) in keys.iter().enumerate() {
@@ -318,7 +273,7 @@ fn put_weights(keys: &[Key], bytes: &[u8], out: &mut Vec<u8>, weigher: &mut dyn 
         match part {
             KeyValue::Text(text) if key.is_weighed => {
                 weights.clear();
-                weigher.weigh(number, text, &mut weights);
+                rules.weigh(number, text, &mut weights);
                 put_text(&weights, out);
             }
             _ => out.extend_from_slice(stored),

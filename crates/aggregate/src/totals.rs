@@ -2,6 +2,7 @@
 
 use crate::batch::{Batch, Columns};
 use crate::expression::{Expression, Results, gather};
+use crate::float::float_of;
 use hashbrown::HashMap;
 use num_bigint::BigInt;
 use teak_columns::VectorValues;
@@ -291,14 +292,6 @@ fn floats_of<C: Columns>(
     };
     let float = |row: &u32| float_of(texts.get(*row as usize)).unwrap_or(0.0);
     Ok(rows.iter().map(float).collect())
-}
-
-/// The float with these bytes: a little-endian IEEE 754 number of 4 or 8 bytes.
-fn float_of(bytes: &[u8]) -> Option<f64> {
-    match bytes.len() {
-        4 => Some(f64::from(f32::from_le_bytes(*bytes.first_chunk()?))),
-        _ => Some(f64::from_le_bytes(*bytes.first_chunk()?)),
-    }
 }
 
 fn add_each<T: std::ops::AddAssign>(

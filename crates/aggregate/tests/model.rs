@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use teak_aggregate::{
-    Aggregate, Aggregator, Columns, Condition, Expression, Key, KeyValue, Query, Step, Total,
-    Weigher,
+    Aggregate, Aggregator, Columns, Condition, Expression, Key, KeyValue, Query, Step, TextRules,
+    Total, number_of_float,
 };
 use teak_columns::Vector;
 
@@ -72,14 +72,29 @@ impl Columns for Rows<'_> {
 /// Strings that differ only in case are equal.
 struct IgnoresCase;
 
-impl Weigher for IgnoresCase {
+impl TextRules for IgnoresCase {
     fn weigh(&mut self, _key: usize, text: &[u8], out: &mut Vec<u8>) {
         out.extend(text.iter().map(u8::to_ascii_lowercase));
+    }
+
+    fn accepts(&mut self, condition: usize, text: &[u8]) -> bool {
+        accepts(condition, std::str::from_utf8(text).unwrap())
+    }
+}
+
+/// Two conditions of strings.
+fn accepts(condition: usize, text: &str) -> bool {
+    match condition {
+        0 => text.to_ascii_lowercase().as_str() < "b",
+        _ => text.len() == condition,
     }
 }
 
 fn matches(condition: &Condition, row: &Row) -> bool {
-    let number = |column: &usize| row.0[*column];
+    let number = |column: &usize| match *column {
+        FLOAT => float_of(row).map(number_of_float),
+        column => row.0[column],
+    };
     let is_null = |column: &usize| match *column {
         TEXT => row.1.is_none(),
         column => row.0[column].is_none(),
@@ -96,6 +111,10 @@ fn matches(condition: &Condition, row: &Row) -> bool {
         Condition::In { column, numbers } => number(column).is_some_and(|n| numbers.contains(&n)),
         Condition::NotIn { column, numbers } => {
             number(column).is_some_and(|n| !numbers.contains(&n))
+        }
+        Condition::Accepted { condition, .. } => {
+            let text = row.1.as_ref();
+            text.is_some_and(|text| accepts(*condition, text))
         }
         Condition::IsNull { column } => is_null(column),
         Condition::IsNotNull { column } => !is_null(column),
@@ -189,10 +208,24 @@ fn row() -> impl Strategy<Value = Row> {
 
 fn condition() -> impl Strategy<Value = Condition> {
     let numbers = || proptest::collection::btree_set(-20i64..20, 0..6);
-    let leaf = (0usize..3, -20i64..20, 0i64..20, numbers(), 0u8..6).prop_map(
+    let leaf = (0usize..3, -20i64..20, 0i64..20, numbers(), 0u8..9).prop_map(
         |(column, min, distance, numbers, kind)| {
             let numbers = numbers.into_iter().collect();
             let max = min + distance;
+            if kind == 8 {
+                return Condition::Accepted {
+                    column: TEXT,
+                    condition: column,
+                };
+            }
+            if kind > 5 {
+                let [min, max] = [min, max].map(|number| number_of_float(number as f64 / 7.0));
+                let column = FLOAT;
+                return match kind {
+                    6 => Condition::Within { column, min, max },
+                    _ => Condition::Outside { column, min, max },
+                };
+            }
             match kind {
                 0 => Condition::Within { column, min, max },
                 1 => Condition::Outside { column, min, max },

@@ -168,6 +168,8 @@ typedef enum teak_condition_kind {
   TEAK_CONDITION_IS_NULL = 6,
   // The column is not NULL.
   TEAK_CONDITION_IS_NOT_NULL = 7,
+  // The column has byte strings, and `accepts` of the calls returns true for it.
+  TEAK_CONDITION_ACCEPTED = 8,
 } teak_condition_kind;
 
 // The kind of a step.
@@ -211,13 +213,25 @@ typedef enum teak_aggregate_kind {
 // uses the transaction.
 typedef struct teak_aggregate teak_aggregate;
 
+// A column that a query reads.
+typedef struct teak_read_column {
+  // Whether it is a column of the index's keys.
+  bool is_in_key;
+  // Its number: among those of keys, or counted as the bits of teak_columns_new(), but not the first one.
+  size_t number;
+  // Of a column of keys, which must be of kind TEAK_COLUMN_UNSIGNED_BIG: the column of values of the same width
+  // whose numbers it has. The keys contain them big-endian, and signed ones with the inverted sign.
+  teak_column value;
+} teak_read_column;
+
 // A condition of a row. If a column is NULL, its number matches no condition.
 typedef struct teak_condition {
   // What must be true.
   teak_condition_kind kind;
   // The place of the column among the columns of the query.
   uint32_t column;
-  // Of TEAK_CONDITION_ALL and TEAK_CONDITION_ANY: how many conditions.
+  // Of TEAK_CONDITION_ALL and TEAK_CONDITION_ANY: how many conditions. Of TEAK_CONDITION_ACCEPTED: the number of the
+  // caller's condition, at most 15.
   uint32_t operands;
   // The minimum.
   int64_t min;
@@ -263,9 +277,8 @@ typedef struct teak_aggregate_item {
 typedef struct teak_aggregate_query {
   // How values begin that have the form of the index's columns; others are converted first.
   teak_slice beginning;
-  // The numbers of the columns that are read, counted as the bits of teak_columns_new(), each once. The first
-  // column of the index is not allowed.
-  const size_t *columns;
+  // The columns that are read, each once.
+  const teak_read_column *columns;
   // Their number.
   size_t column_count;
   // The condition of the rows, in postfix order: operands precede the condition that they belong to.
@@ -289,6 +302,9 @@ typedef struct teak_aggregate_calls {
   // Sets `weights` to the weights of a byte string of a key, counted from 0; strings with the same weights are
   // equal. They remain valid until the next call. May be NULL if no key is weighed.
   void (*weigh)(void *context, size_t key, teak_slice text, teak_slice *weights);
+  // Whether a condition of the caller, of which `condition` is the number, is true for a byte string. May be NULL if
+  // there is none of kind TEAK_CONDITION_ACCEPTED.
+  bool (*accepts)(void *context, size_t condition, teak_slice text);
   // Sets `converted` to a value with the form of the index's columns; it remains valid until the next call. Returns
   // false if the value is malformed.
   bool (*convert)(void *context, teak_slice key, teak_slice value, teak_slice *converted);
@@ -302,7 +318,9 @@ typedef struct teak_aggregate_calls {
 // with an unsigned integer of eight bytes; its sum is allowed.
 //
 // The number of a value is, of an integer, the integer, less 2^63 if it is unsigned and has eight bytes; of a decimal,
-// all of its digits as an integer; of TEAK_COLUMN_UNSIGNED_BIG, its bytes as an integer.
+// all of its digits as an integer; of TEAK_COLUMN_UNSIGNED_BIG, its bytes as an integer. Conditions also compare floats: the
+// number of a float is its 64 bits as an integer, or, if it is negative, the same of the positive float with the other
+// sign; that of -0.0 is 0.
 teak_status teak_aggregate_open(teak_transaction *transaction,
                                 teak_table *table,
                                 uint32_t index,

@@ -259,7 +259,7 @@ unsafe fn page_columns_of(index: &teak_index_definition) -> Result<PageColumns, 
     ))
 }
 
-fn column_of(given: &teak_column) -> Option<Column> {
+pub(crate) fn column_of(given: &teak_column) -> Option<Column> {
     let small = |number: u32| u8::try_from(number).ok();
     match small(given.kind).and_then(ColumnKind::from_number)? {
         ColumnKind::Decimal => {

@@ -32,6 +32,24 @@ impl Column {
         }
     }
 
+    /// The number of a value that a key contains as a column of kind [`Kind::UnsignedBig`] with the same width, whose
+    /// bytes order like the value: the sign of a signed integer is inverted. `in_key`: the number of that column.
+    /// `None` as for [`Column::number_of`].
+    #[must_use]
+    #[inline]
+    pub fn number_in_key(self, in_key: i64) -> Option<i64> {
+        if !self.has_numbers() {
+            return None;
+        }
+        let bias = if self.width() == 8 { SIGN } else { 0 };
+        let integer = in_key.cast_unsigned().wrapping_add(bias);
+        let Some(decimal) = self.decimal() else {
+            return Some(self.as_number(integer));
+        };
+        let bytes = integer.to_be_bytes();
+        decimal.number_of(bytes.get(bytes.len().checked_sub(self.width())?..)?)
+    }
+
     /// Appends the value with a number, which must be that of a value of the column.
     pub fn put_value(self, number: i64, out: &mut Vec<u8>) {
         let start = out.len();
@@ -151,6 +169,35 @@ mod tests {
         for kind in [Kind::Float, Kind::Bytes] {
             assert_eq!(column(kind, 8).number_of(&[0; 8]), None);
         }
+    }
+
+    #[test]
+    fn numbers_in_keys_are_those_of_the_values() {
+        let column = |kind, width| Column::new(kind, width).unwrap();
+        let in_key = |bytes: &[u8]| {
+            let of_key = column(Kind::UnsignedBig, u32::try_from(bytes.len()).unwrap());
+            of_key.number_of(bytes).unwrap()
+        };
+        let signed = column(Kind::SignedLittle, 2);
+        assert_eq!(signed.number_in_key(in_key(&[0x7f, 0xff])), Some(-1));
+        assert_eq!(signed.number_in_key(in_key(&[0x80, 0x07])), Some(7));
+        let long = column(Kind::SignedLittle, 8);
+        assert_eq!(long.number_in_key(in_key(&[0; 8])), Some(i64::MIN));
+        assert_eq!(long.number_in_key(in_key(&[0xff; 8])), Some(i64::MAX));
+        let unsigned = column(Kind::UnsignedLittle, 3);
+        assert_eq!(unsigned.number_in_key(in_key(&[1, 2, 3])), Some(0x01_02_03));
+        let unsigned_long = column(Kind::UnsignedLittle, 8);
+        let bytes = 5u64.to_be_bytes();
+        let number = unsigned_long.number_of(&5u64.to_le_bytes());
+        assert_eq!(unsigned_long.number_in_key(in_key(&bytes)), number);
+        let time = column(Kind::UnsignedBig, 5);
+        assert_eq!(time.number_in_key(in_key(&[9; 5])), time.number_of(&[9; 5]));
+        // DECIMAL(6,3): -12.345.
+        let decimal = Column::of_decimals(Decimal::new(6, 3).unwrap());
+        let bytes = [0x7f, 0xf3, 0xfe, 0xa6];
+        assert_eq!(decimal.number_in_key(in_key(&bytes)), Some(-12_345));
+        assert_eq!(decimal.number_in_key(in_key(&[0x84, 0, 0, 0])), None);
+        assert_eq!(column(Kind::Float, 8).number_in_key(0), None);
     }
 
     fn columns() -> impl Strategy<Value = Column> {

@@ -6,16 +6,18 @@ use crate::index_number::IndexNumber;
 use crate::table_handle::TableHandle;
 use crate::transaction::EngineTransaction;
 use num_bigint::BigInt;
-use teak_aggregate::{Aggregate, Aggregator, Columns, Expression, KeyValue, Query, Total, Weigher};
+use teak_aggregate::{
+    Aggregate, Aggregator, Columns, Expression, KeyValue, Query, TextRules, Total,
+};
 use teak_base::StorageError;
 use teak_columns::{Kind, Vector};
-use teak_tree::{Column, ColumnChoice, ColumnRows};
+use teak_tree::{Column, ColumnChoice, ColumnRows, ReadColumn};
 
 /// Rows of pages that are read by row, which are added together.
 const ROWS_MAX: usize = 4096;
 
 /// What the caller does for a scan.
-pub trait GroupScanCaller: Weigher {
+pub trait GroupScanCaller: TextRules {
     /// Converts a value that does not have the form that the columns describe, because it was written before the
     /// columns were changed. `None` if the value is malformed.
     fn convert(&mut self, key: &[u8], value: &[u8]) -> Option<&[u8]>;
@@ -41,19 +43,18 @@ enum State {
 
 impl EngineTransaction {
     /// Prepares to compute aggregates of the rows of an index. `beginning`: as for
-    /// [`TableHandle::projection`]. `columns`: those that the query counts, as numbers instead of
-    /// bits. `memory_max`: of groups, in bytes; if they take more, the rows are read several times.
+    /// [`TableHandle::projection`]. `columns`: those that the query counts. `memory_max`: of groups, in bytes; if they take more, the rows are read several times.
     ///
     /// # Errors
     /// As [`EngineTransaction::cursor`]; `InvalidArgument` if the index or the query has no such columns, or the query
-    /// calculates with byte strings, with floats except for their own aggregates, or with unsigned integers of eight
-    /// bytes except for their sum.
+    /// calculates with byte strings, with floats except for their own aggregates and conditions, or with unsigned integers
+    /// of eight bytes except for their sum.
     pub fn group_scan(
         &mut self,
         table: &TableHandle,
         index: IndexNumber,
         beginning: &[u8],
-        columns: &[usize],
+        columns: &[ReadColumn],
         mut query: Query,
         memory_max: usize,
     ) -> EngineResult<GroupScan> {
@@ -162,8 +163,7 @@ impl GroupScan {
                 ColumnBatch::Columns(columns) => {
                     // Rows are added in the order of their keys.
                     gathered.flush(&self.choice, &mut self.aggregator, caller)?;
-                    self.aggregator
-                        .add(&mut Page(columns), as_weigher(caller))?;
+                    self.aggregator.add(&mut Page(columns), as_rules(caller))?;
                     true
                 }
                 ColumnBatch::Rows(rows) => {
@@ -291,7 +291,15 @@ impl GroupScan {
             Aggregate::Sum(expression) => {
                 expression.columns().iter().all(has_numbers) && self.is_exact(expression)
             }
-        }) && condition.is_none_or(|of| of.numbers().iter().all(has_numbers))
+        }) && condition.is_none_or(|of| {
+            let mut columns = of.numbers().into_iter();
+            let is_text = |column: usize| {
+                let column = self.choice.column(column);
+                column.is_none_or(|of| of.kind() == Kind::Bytes)
+            };
+            columns.all(|column| has_numbers(&column) || is_float(column))
+                && of.texts().into_iter().all(is_text)
+        })
     }
 }
 
@@ -313,7 +321,7 @@ impl Gathered {
         caller: &mut dyn GroupScanCaller,
     ) -> EngineResult<()> {
         if self.rows > 0 {
-            aggregator.add(self, as_weigher(caller))?;
+            aggregator.add(self, as_rules(caller))?;
             self.rows = 0;
             self.vectors = choice.vectors();
         }
@@ -332,10 +340,10 @@ impl Gathered {
             false => caller.convert(row.key, row.value)?,
         };
         self.rows += 1;
-        choice.split(value, &mut self.vectors).ok()
+        choice.split(row.key, value, &mut self.vectors).ok()
     }
 }
 
-fn as_weigher(caller: &mut dyn GroupScanCaller) -> &mut dyn Weigher {
+fn as_rules(caller: &mut dyn GroupScanCaller) -> &mut dyn TextRules {
     caller
 }

@@ -127,8 +127,8 @@ pub use teak_transactions::{
 };
 pub use teak_tree::{
     Column, ColumnKind, Decimal, FilterKeys, KeySuffix, LostPart, MappedRange, OptionalColumn,
-    PageColumns, PageCounts, Projection, RangeKind, RangeUse, RunPlace, SalvagedEntry, TreeOptions,
-    ValueTail,
+    PageColumns, PageCounts, Projection, RangeKind, RangeUse, ReadColumn, RunPlace, SalvagedEntry,
+    TreeOptions, ValueTail,
 };
 pub use transaction::{Duplicate, EngineTransaction, Isolation};
 pub use visit_tables::TableVisitor;

@@ -3,10 +3,10 @@
 use crate::common::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use teak_engine::aggregate::{Aggregate, Condition, Expression, Key, Query, Step, Weigher};
+use teak_engine::aggregate::{Aggregate, Condition, Expression, Key, Query, Step, TextRules};
 use teak_engine::{
     Column, ColumnKind, Engine, EngineError, EngineTransaction, GroupScan, GroupScanCaller,
-    IndexNumber, PageColumns, RowChange, RowEntry, TableHandle, ValueTail,
+    IndexNumber, PageColumns, ReadColumn, RowChange, RowEntry, TableHandle, ValueTail,
 };
 use teak_testing::FaultDisk;
 
@@ -20,7 +20,7 @@ fn columns() -> PageColumns {
         variable: vec![None],
     };
     PageColumns::with_tail(
-        vec![],
+        vec![column(ColumnKind::UnsignedBig, 4)],
         vec![
             column(ColumnKind::Bytes, 1),
             column(ColumnKind::UnsignedLittle, 8),
@@ -64,11 +64,17 @@ struct Caller {
     weighed: usize,
 }
 
-impl Weigher for Caller {
+impl TextRules for Caller {
     fn weigh(&mut self, key: usize, text: &[u8], out: &mut Vec<u8>) {
         assert_eq!(key, 0);
         self.weighed += 1;
         out.extend(text.iter().map(u8::to_ascii_lowercase));
+    }
+
+    /// Counts as `weigh`.
+    fn accepts(&mut self, condition: usize, text: &[u8]) -> bool {
+        self.weighed += 1;
+        condition == 1 && text.first() == Some(&b'a')
     }
 }
 
@@ -122,7 +128,7 @@ fn open_scan(
         table,
         IndexNumber::ROWS,
         &[FORM],
-        &[1, 2],
+        &[1, 2].map(ReadColumn::Value),
         query,
         memory_max,
     );
@@ -210,6 +216,66 @@ fn each_transaction_aggregates_the_rows_that_it_sees() {
 }
 
 #[test]
+fn columns_of_keys_are_read_and_strings_are_judged_once() {
+    let (engine, table) = table();
+    let text = |key: u32| format!("{}{}", ["a", "B", "b"][key as usize % 3], key % 50);
+    commit(&engine, |t| {
+        for key in 0..4000u32 {
+            put(t, &table, key, &current(7, &text(key)));
+        }
+    });
+    engine.settle().unwrap();
+    // Some rows are read one by one.
+    commit(&engine, |t| {
+        for key in (0..4000).step_by(900) {
+            update_row(t, &table, key, &current(7, "a"));
+        }
+    });
+    let mut t = begin(&engine);
+    let sum = Expression::new(vec![Step::Column(0)]).unwrap();
+    let query = Query {
+        columns: 2,
+        condition: Some(Condition::All(vec![
+            Condition::Accepted {
+                column: 1,
+                condition: 1,
+            },
+            Condition::Within {
+                column: 0,
+                min: i64::from(i32::MIN) + 10,
+                max: -1,
+            },
+        ])),
+        keys: vec![],
+        aggregates: vec![Aggregate::Sum(sum), Aggregate::Min(0), Aggregate::Max(0)],
+    };
+    let key = ReadColumn::Key {
+        number: 0,
+        value: Column::new(ColumnKind::SignedLittle, 4).unwrap(),
+    };
+    let read = [key, ReadColumn::Value(2)];
+    let mut scan = t
+        .group_scan(&table, IndexNumber::ROWS, &[FORM], &read, query, 0)
+        .unwrap();
+    let mut caller = Caller {
+        converted: Vec::new(),
+        weighed: 0,
+    };
+    assert_eq!(scan.next(&mut t, &mut caller).unwrap(), Some(0));
+    let is_changed = |key: u32| key.is_multiple_of(900);
+    let kept = |key: &u32| *key >= 10 && (is_changed(*key) || text(*key).starts_with('a'));
+    let numbers = (0..4000u32).filter(kept);
+    let numbers: Vec<i32> = numbers.map(|key| i32::MIN + key.cast_signed()).collect();
+    let total: i64 = numbers.iter().copied().map(i64::from).sum();
+    assert_eq!(scan.sum(0, 0), Some(total.into()));
+    let bytes = |number: &i32| Some(number.to_le_bytes().to_vec());
+    assert_eq!(scan.extreme(0, 1), bytes(numbers.first().unwrap()));
+    assert_eq!(scan.extreme(0, 2), bytes(numbers.last().unwrap()));
+    let different: std::collections::BTreeSet<_> = (0..4000).map(text).collect();
+    assert!(caller.weighed <= different.len() + 1, "{}", caller.weighed);
+}
+
+#[test]
 fn malformed_rows_and_unsuitable_queries_are_errors() {
     let (engine, table) = table();
     commit(&engine, |t| put(t, &table, 1, &[9, 9]));
@@ -228,7 +294,8 @@ fn malformed_rows_and_unsuitable_queries_are_errors() {
             keys: vec![],
             aggregates: vec![aggregate],
         };
-        let scan = t.group_scan(&table, IndexNumber::ROWS, &[FORM], columns, query, 0);
+        let columns: Vec<_> = columns.iter().copied().map(ReadColumn::Value).collect();
+        let scan = t.group_scan(&table, IndexNumber::ROWS, &[FORM], &columns, query, 0);
         scan.map(|_| ())
     };
     let sum = |steps| Aggregate::Sum(Expression::new(steps).unwrap());
@@ -338,7 +405,7 @@ fn floats_are_added_in_the_order_of_the_rows() {
                 &table,
                 IndexNumber::ROWS,
                 &[FORM],
-                &[1, 2, 3],
+                &[1, 2, 3].map(ReadColumn::Value),
                 query_of_floats(keys, aggregates()),
                 1 << 20,
             )
@@ -381,7 +448,8 @@ fn floats_are_only_aggregated() {
         (&[], Aggregate::MaxFloat(3)),
     ] {
         let query = query_of_floats(keys, vec![aggregate]);
-        let refused = t.group_scan(&table, IndexNumber::ROWS, &[FORM], &[1, 2, 3], query, 0);
+        let columns = [1, 2, 3].map(ReadColumn::Value);
+        let refused = t.group_scan(&table, IndexNumber::ROWS, &[FORM], &columns, query, 0);
         assert!(matches!(
             refused.err(),
             Some(EngineError::InvalidArgument(_))

@@ -76,7 +76,8 @@ pub use memtable::{Memtable, MemtableCursor};
 pub use node_memory::{NodeMemory, NodeStatistics};
 pub use options::TreeOptions;
 pub use page::{
-    ColumnChoice, ColumnPage, OptionalColumn, Page, PageBuilder, PageColumns, Projection, ValueTail,
+    ColumnChoice, ColumnPage, OptionalColumn, Page, PageBuilder, PageColumns, Projection,
+    ReadColumn, ValueTail,
 };
 pub use page::{PagePart, PartSize};
 pub use page_counts::PageCounts;

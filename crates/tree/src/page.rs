@@ -23,7 +23,7 @@ mod tail;
 mod value_tail;
 
 pub use builder::PageBuilder;
-pub use column_choice::ColumnChoice;
+pub use column_choice::{ColumnChoice, ReadColumn};
 pub use column_page::ColumnPage;
 pub(crate) use column_page::Opened;
 pub use columns::PageColumns;

@@ -9,8 +9,8 @@ use teak_base::{CommitSequence, FileId, Lsn, Operation, WriteId};
 use teak_columns::{Vector, VectorValues};
 use teak_disk::{Disk, MemoryDisk};
 use teak_tree::{
-    Column, ColumnChoice, ColumnKind, Horizon, OptionalColumn, PageCache, PageColumns, Tree,
-    TreeOptions, ValueTail, Visibility, WriteStatus,
+    Column, ColumnChoice, ColumnKind, Horizon, OptionalColumn, PageCache, PageColumns, ReadColumn,
+    Tree, TreeOptions, ValueTail, Visibility, WriteStatus,
 };
 
 const FORM: u8 = 3;
@@ -103,6 +103,21 @@ fn expected(number: u32) -> Vec<Option<Vec<u8>>> {
     ]
 }
 
+/// The same, and the column of the key, as a signed integer.
+fn expected_row(key: u32, number: u32) -> Vec<Option<Vec<u8>>> {
+    let mut row = expected(number);
+    let signed = i64::from(key) - (1 << 31);
+    row.push(Some(signed.to_le_bytes().to_vec()));
+    row
+}
+
+fn key_column() -> ReadColumn {
+    ReadColumn::Key {
+        number: 0,
+        value: Column::new(ColumnKind::SignedLittle, 4).unwrap(),
+    }
+}
+
 fn tree() -> Arc<Tree> {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let cache = Arc::new(PageCache::new(8 << 20));
@@ -132,7 +147,9 @@ fn add_rows(vectors: &[Vector], rows: &mut Vec<Vec<Option<Vec<u8>>>>) {
 
 /// The columns of all rows that a reader sees, and the number of rows that were not read one by one.
 fn scan(tree: &Arc<Tree>, visibility: impl Visibility) -> (Vec<Vec<Option<Vec<u8>>>>, usize) {
-    let mut choice = ColumnChoice::new(&columns(), &[FORM], &[1, 2, 3, 4, 5, 6]).unwrap();
+    let mut read = [1, 2, 3, 4, 5, 6].map(ReadColumn::Value).to_vec();
+    read.push(key_column());
+    let mut choice = ColumnChoice::new(&columns(), &[FORM], &read).unwrap();
     let mut cursor = tree.cursor(visibility);
     cursor.follow_inserts(false);
     cursor.set_projection(Some(choice.projection().clone()));
@@ -142,15 +159,15 @@ fn scan(tree: &Arc<Tree>, visibility: impl Visibility) -> (Vec<Vec<Option<Vec<u8
         let value = cursor.value().unwrap().to_vec();
         if choice.is_of(&value) {
             let mut vectors = choice.vectors();
-            choice.split(&value, &mut vectors).unwrap();
+            choice.split(cursor.key(), &value, &mut vectors).unwrap();
             add_rows(&vectors, &mut rows);
         } else {
             rows.push(vec![Some(value)]);
         }
         while let Some(mut columns) = cursor.next_columns(&choice).unwrap() {
-            let vectors: Vec<Vector> = (0..6).map(|n| columns.vector(n).unwrap()).collect();
+            let vectors: Vec<Vector> = (0..7).map(|n| columns.vector(n).unwrap()).collect();
             assert!(vectors.iter().all(|vector| vector.rows() == columns.rows()));
-            assert!(columns.vector(6).is_err());
+            assert!(columns.vector(7).is_err());
             add_rows(&vectors, &mut rows);
             in_pages += columns.rows();
             assert!(cursor.passed_key().is_some() && !cursor.valid());
@@ -169,12 +186,13 @@ fn whole_pages_are_returned() {
     tree.freeze(|| Lsn(1));
     tree.settle(&SETTLED).unwrap();
     let (rows, in_pages) = scan(&tree, SeesAll);
-    assert_eq!(rows, (0..5000).map(expected).collect::<Vec<_>>());
+    let all = (0..5000).map(|key| expected_row(key, key));
+    assert_eq!(rows, all.collect::<Vec<_>>());
     assert!(in_pages > 3000, "{in_pages}");
     // A newer version hides its page from this.
     put(&tree, 2, 2500, &value(FORM, 2501));
     let (rows, fewer) = scan(&tree, SeesAll);
-    assert_eq!(rows[2500], expected(2501));
+    assert_eq!(rows[2500], expected_row(2500, 2501));
     assert_eq!(rows.len(), 5000);
     assert!(fewer > 0 && fewer < in_pages, "{fewer}");
     // The pages are in the cache.
@@ -199,7 +217,7 @@ fn values_of_another_form_are_read_as_rows() {
     assert!(in_pages > 1000 && in_pages < 4000, "{in_pages}");
     for (number, row) in (0..5000).zip(&rows) {
         match number < 4000 {
-            true => assert_eq!(*row, expected(number)),
+            true => assert_eq!(*row, expected_row(number, number)),
             false => assert_eq!(*row, vec![Some(value(9, number))]),
         }
     }
@@ -213,7 +231,7 @@ fn a_passed_page_is_followed_and_preceded_by_its_neighbours() {
     }
     tree.freeze(|| Lsn(1));
     tree.settle(&SETTLED).unwrap();
-    let choice = ColumnChoice::new(&columns(), &[FORM], &[1]).unwrap();
+    let choice = ColumnChoice::new(&columns(), &[FORM], &[ReadColumn::Value(1)]).unwrap();
     let mut cursor = tree.cursor(SeesAll);
     assert!(cursor.seek_first().unwrap());
     assert!(
@@ -235,11 +253,24 @@ fn a_passed_page_is_followed_and_preceded_by_its_neighbours() {
 
 #[test]
 fn a_choice_has_each_column_once() {
-    let choose = |numbers: &[usize]| ColumnChoice::new(&columns(), &[FORM], numbers).is_some();
+    let is_possible = |read: &[ReadColumn]| ColumnChoice::new(&columns(), &[FORM], read).is_some();
+    let choose = |numbers: &[usize]| {
+        let read = numbers.iter().copied().map(ReadColumn::Value);
+        is_possible(&read.collect::<Vec<_>>())
+    };
     assert!(choose(&[]) && choose(&[6, 1]));
     for numbers in [&[0][..], &[1, 1], &[7], &[70]] {
         assert!(!choose(numbers), "{numbers:?}");
     }
+    assert!(is_possible(&[key_column(), ReadColumn::Value(1)]));
+    assert!(!is_possible(&[key_column(), key_column()]));
+    let of_key = |number, kind, width| ReadColumn::Key {
+        number,
+        value: Column::new(kind, width).unwrap(),
+    };
+    assert!(!is_possible(&[of_key(1, ColumnKind::SignedLittle, 4)]));
+    assert!(!is_possible(&[of_key(0, ColumnKind::SignedLittle, 3)]));
+    assert!(!is_possible(&[of_key(0, ColumnKind::Float, 4)]));
 }
 
 proptest! {
@@ -285,7 +316,7 @@ proptest! {
         }
         for (model, until) in models.iter().zip([snapshot, u64::MAX]) {
             let found = scan(&tree, SeesUntil(until)).0;
-            let wanted: Vec<_> = model.values().map(|number| expected(*number)).collect();
+            let wanted: Vec<_> = model.iter().map(|(key, number)| expected_row(*key, *number)).collect();
             prop_assert_eq!(found, wanted);
         }
     }

@@ -1,11 +1,11 @@
 //! Aggregates of the rows of an index.
 
-use super::aggregate_query::{query_of, teak_aggregate_query};
-use crate::boundary::{Failure, array, boundary, free, reference};
+use super::aggregate_query::{columns_of, query_of, teak_aggregate_query};
+use crate::boundary::{Failure, boundary, free, reference};
 use crate::handles::{teak_table, teak_transaction};
 use crate::slice::teak_slice;
 use crate::status::teak_status::{self, TEAK_NOT_FOUND, TEAK_OK};
-use ::teak_engine::aggregate::Weigher;
+use ::teak_engine::aggregate::TextRules;
 use ::teak_engine::{GroupScan, GroupScanCaller, IndexNumber};
 use std::ffi::c_void;
 
@@ -35,6 +35,11 @@ pub struct teak_aggregate_calls {
             weights: *mut teak_slice,
         ),
     >,
+    /// Whether a condition of the caller, of which `condition` is the number, is true for a byte string. May be NULL if
+    /// there is none of kind TEAK_CONDITION_ACCEPTED.
+    pub accepts: Option<
+        unsafe extern "C" fn(context: *mut c_void, condition: usize, text: teak_slice) -> bool,
+    >,
     /// Sets `converted` to a value with the form of the index's columns; it remains valid until the next call. Returns
     /// false if the value is malformed.
     pub convert: Option<
@@ -49,7 +54,7 @@ pub struct teak_aggregate_calls {
     pub context: *mut c_void,
 }
 
-impl Weigher for teak_aggregate_calls {
+impl TextRules for teak_aggregate_calls {
     fn weigh(&mut self, key: usize, text: &[u8], out: &mut Vec<u8>) {
         let mut weights = teak_slice::NONE;
         if let Some(weigh) = self.weigh {
@@ -59,6 +64,15 @@ impl Weigher for teak_aggregate_calls {
         // SAFETY: the caller returned the slice.
         if let Ok(weights) = unsafe { weights.bytes() } {
             out.extend_from_slice(weights);
+        }
+    }
+
+    fn accepts(&mut self, condition: usize, text: &[u8]) -> bool {
+        let text = teak_slice::of(text);
+        match self.accepts {
+            // SAFETY: the caller's function, with the caller's context.
+            Some(accepts) => unsafe { accepts(self.context, condition, text) },
+            None => false,
         }
     }
 }
@@ -81,7 +95,9 @@ impl GroupScanCaller for teak_aggregate_calls {
 /// with an unsigned integer of eight bytes; its sum is allowed.
 ///
 /// The number of a value is, of an integer, the integer, less 2^63 if it is unsigned and has eight bytes; of a decimal,
-/// all of its digits as an integer; of TEAK_COLUMN_UNSIGNED_BIG, its bytes as an integer.
+/// all of its digits as an integer; of TEAK_COLUMN_UNSIGNED_BIG, its bytes as an integer. Conditions also compare floats: the
+/// number of a float is its 64 bits as an integer, or, if it is negative, the same of the positive float with the other
+/// sign; that of -0.0 is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_aggregate_open(
     transaction: *mut teak_transaction,
@@ -93,14 +109,13 @@ pub unsafe extern "C" fn teak_aggregate_open(
 ) -> teak_status {
     let handle = transaction;
     boundary!([owned(transaction), reference(table), reference(query), reference(calls), out(aggregate)] {
-        // SAFETY: the contract of `boundary`, for both.
-        let (columns, beginning) = unsafe {
-            (array(query.columns, query.column_count, "columns")?, query.beginning.bytes()?)
-        };
+        // SAFETY: the contract of `boundary`.
+        let beginning = unsafe { query.beginning.bytes()? };
+        let columns = columns_of(query)?;
         let index = IndexNumber(index);
         let (wanted, memory_max) = (query_of(query)?, query.memory_max);
         let scan =
-            transaction.group_scan(&table.handle, index, beginning, columns, wanted, memory_max)?;
+            transaction.group_scan(&table.handle, index, beginning, &columns, wanted, memory_max)?;
         aggregate.set_handle(teak_aggregate {
             scan,
             transaction: handle,

@@ -1,7 +1,12 @@
 //! The description of what teak_aggregate_open() computes.
 
 use crate::boundary::{Failure, array};
+use crate::table::{column_of, teak_column};
+use ::teak_engine::ReadColumn;
 use ::teak_engine::aggregate::{Aggregate, Condition, Expression, Key, Query, Step};
+
+/// Conditions of the caller.
+const CALLER_CONDITIONS_MAX: u32 = 16;
 
 /// The kind of a condition.
 #[repr(C)]
@@ -23,6 +28,8 @@ pub enum teak_condition_kind {
     TEAK_CONDITION_IS_NULL = 6,
     /// The column is not NULL.
     TEAK_CONDITION_IS_NOT_NULL = 7,
+    /// The column has byte strings, and `accepts` of the calls returns true for it.
+    TEAK_CONDITION_ACCEPTED = 8,
 }
 
 /// The number of a `teak_condition_kind`, as C passes it.
@@ -36,7 +43,8 @@ pub struct teak_condition {
     pub kind: teak_condition_kind_number,
     /// The place of the column among the columns of the query.
     pub column: u32,
-    /// Of TEAK_CONDITION_ALL and TEAK_CONDITION_ANY: how many conditions.
+    /// Of TEAK_CONDITION_ALL and TEAK_CONDITION_ANY: how many conditions. Of TEAK_CONDITION_ACCEPTED: the number of the
+    /// caller's condition, at most 15.
     pub operands: u32,
     /// The minimum.
     pub min: i64,
@@ -131,14 +139,26 @@ pub struct teak_group_key {
     pub is_weighed: bool,
 }
 
+/// A column that a query reads.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct teak_read_column {
+    /// Whether it is a column of the index's keys.
+    pub is_in_key: bool,
+    /// Its number: among those of keys, or counted as the bits of teak_columns_new(), but not the first one.
+    pub number: usize,
+    /// Of a column of keys, which must be of kind TEAK_COLUMN_UNSIGNED_BIG: the column of values of the same width
+    /// whose numbers it has. The keys contain them big-endian, and signed ones with the inverted sign.
+    pub value: teak_column,
+}
+
 /// What is computed from rows.
 #[repr(C)]
 pub struct teak_aggregate_query {
     /// How values begin that have the form of the index's columns; others are converted first.
     pub beginning: crate::slice::teak_slice,
-    /// The numbers of the columns that are read, counted as the bits of teak_columns_new(), each once. The first
-    /// column of the index is not allowed.
-    pub columns: *const usize,
+    /// The columns that are read, each once.
+    pub columns: *const teak_read_column,
     /// Their number.
     pub column_count: usize,
     /// The condition of the rows, in postfix order: operands precede the condition that they belong to.
@@ -191,6 +211,11 @@ fn condition_of(
         },
         6 => Condition::IsNull { column },
         7 => Condition::IsNotNull { column },
+        8 if condition.operands < CALLER_CONDITIONS_MAX => Condition::Accepted {
+            column,
+            condition: condition.operands as usize,
+        },
+        8 => return Err(Failure::invalid("the number of a condition is too large")),
         _ => return Err(Failure::invalid("kind is not a teak_condition_kind")),
     })
 }
@@ -242,6 +267,22 @@ fn aggregate_of(item: &teak_aggregate_item) -> Result<Aggregate, Failure> {
         7 => Aggregate::MaxFloat(column),
         _ => return Err(Failure::invalid("kind is not a teak_aggregate_kind")),
     })
+}
+
+/// The columns that the query reads.
+pub(super) fn columns_of(query: &teak_aggregate_query) -> Result<Vec<ReadColumn>, Failure> {
+    // SAFETY: the contract of `boundary`.
+    let columns = unsafe { array(query.columns, query.column_count, "columns")? };
+    let column = |column: &teak_read_column| {
+        let number = column.number;
+        if !column.is_in_key {
+            return Ok(ReadColumn::Value(number));
+        }
+        let value = column_of(&column.value);
+        let value = value.ok_or_else(|| Failure::invalid("value is not a column"))?;
+        Ok(ReadColumn::Key { number, value })
+    };
+    columns.iter().map(column).collect()
 }
 
 /// The query of the engine.

@@ -8,12 +8,12 @@ use crate::index_number::IndexNumber;
 use crate::table_handle::TableHandle;
 use crate::transaction::EngineTransaction;
 use teak_base::StorageError;
-use teak_tree::{ColumnChoice, ColumnRows};
+use teak_tree::{ColumnChoice, ColumnRows, ReadColumn};
 
 /// Rows that are read together.
 const ROWS_MAX: usize = 1024;
 
-/// A scan of all rows of an index, in key order, that reads some columns of the values.
+/// A scan of all rows of an index, in key order, that reads some of their columns.
 pub(crate) struct ColumnScan {
     cursor: SnapshotCursor,
     choice: ColumnChoice,
@@ -41,17 +41,17 @@ pub(crate) enum ColumnBatch<'a> {
 }
 
 impl EngineTransaction {
-    /// Begins a scan that reads the versions that the transaction's view sees. `beginning`, `columns`: as for
-    /// [`TableHandle::projection`], but as numbers instead of bits.
+    /// Begins a scan that reads the versions that the transaction's view sees. `beginning`: as for
+    /// [`TableHandle::projection`].
     ///
     /// # Errors
-    /// As [`EngineTransaction::cursor`]; `InvalidArgument` if the values do not have such columns, or they are floats.
+    /// As [`EngineTransaction::cursor`]; `InvalidArgument` if the rows do not have such columns.
     pub(crate) fn column_scan(
         &mut self,
         table: &TableHandle,
         index: IndexNumber,
         beginning: &[u8],
-        columns: &[usize],
+        columns: &[ReadColumn],
     ) -> EngineResult<ColumnScan> {
         let position = IndexPosition::new(CursorMemory::default(), table, index)?;
         table.require_readable(&position.index)?;

@@ -1,14 +1,30 @@
-//! The columns of values that a calculation reads.
+//! The columns of rows that a calculation reads.
 
 use super::columns::PageColumns;
 use super::projection::Projection;
 use super::tail::{is_absent, is_variable_absent};
 use teak_base::bytes::{Malformed, Take};
-use teak_columns::{Column, Vector};
+use teak_columns::{Column, Kind, Vector};
 
-/// Where a column is among those of values.
+/// A column that a calculation reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadColumn {
+    /// A column of values, counted as the bits of [`Projection::new`], but not the first one.
+    Value(usize),
+    /// A column of keys of kind [`Kind::UnsignedBig`], whose bytes order like those of a value.
+    Key {
+        /// Its number.
+        number: usize,
+        /// The column of such values, which has numbers ([`Column::number_in_key`]).
+        value: Column,
+    },
+}
+
+/// Where a column is among those of keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ColumnPlace {
+    /// The number of a column of keys.
+    Key(usize),
     /// The number of a column of the front.
     Front(usize),
     /// The number of an optional column.
@@ -21,22 +37,34 @@ pub(super) enum ColumnPlace {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChosenColumn {
     pub(super) place: ColumnPlace,
-    /// That of the front or an optional one; of a variable one `None`.
+    /// What its values are: of a variable one `None`.
     pub(super) column: Option<Column>,
 }
 
-/// The columns of values that a calculation reads, in its order. It applies to the values with the same beginning,
+/// The columns of rows that a calculation reads, in its order. It applies to the values with the same beginning,
 /// which states their form; others must be converted.
 #[derive(Clone, Debug)]
 pub struct ColumnChoice {
     chosen: Vec<ChosenColumn>,
     projection: Projection,
+    /// Where the columns of keys begin.
+    key_offsets: Vec<usize>,
     /// Where the columns of the front begin.
     offsets: Vec<usize>,
     /// For each optional and variable column the place among the chosen ones; without those after the last chosen one.
     optional: Vec<Option<usize>>,
     variable: Vec<Option<usize>>,
     lengths: Vec<usize>,
+}
+
+/// Where columns begin that follow each other.
+fn offsets_of(columns: &[Column]) -> Vec<usize> {
+    let widths = columns.iter().map(|column| column.width());
+    let offsets = widths.scan(0, |end, width| {
+        *end += width;
+        Some(*end - width)
+    });
+    offsets.collect()
 }
 
 /// For each of the first numbers, up to the largest, its place in the list.
@@ -55,16 +83,31 @@ fn places_of(numbers: impl Iterator<Item = (usize, usize)>) -> Vec<Option<usize>
 
 impl ColumnChoice {
     /// `columns`: those of the tree. `beginning`: that of all values of this form, within the first column.
-    /// `numbers`: those of the columns that are read, counted as the bits of [`Projection::new`], each once. `None`
-    /// if there is no such column, or it is the first one.
+    /// `read`: the columns that are read, each once. `None` if there is no such column.
     #[must_use]
-    pub fn new(columns: &PageColumns, beginning: &[u8], numbers: &[usize]) -> Option<Self> {
+    pub fn new(columns: &PageColumns, beginning: &[u8], read: &[ReadColumn]) -> Option<Self> {
         let (front, tail) = (columns.value(), columns.tail());
         let count = front.len() + tail.optional.len() + tail.variable.len();
         let mut bits = vec![0u64; count / 64 + 1];
         *bits.first_mut()? |= 1;
-        let mut chosen = Vec::with_capacity(numbers.len());
-        for number in numbers.iter().copied() {
+        let mut chosen: Vec<ChosenColumn> = Vec::with_capacity(read.len());
+        for read in read.iter().copied() {
+            let number = match read {
+                ReadColumn::Value(number) => number,
+                ReadColumn::Key { number, value } => {
+                    let in_key = columns.key().get(number)?;
+                    let place = ColumnPlace::Key(number);
+                    let is_possible = in_key.kind() == Kind::UnsignedBig
+                        && in_key.width() == value.width()
+                        && value.has_numbers();
+                    if !is_possible || chosen.iter().any(|of| of.place == place) {
+                        return None;
+                    }
+                    let column = Some(value);
+                    chosen.push(ChosenColumn { place, column });
+                    continue;
+                }
+            };
             let word = bits.get_mut(number / 64)?;
             let bit = 1 << (number % 64);
             if number >= count || *word & bit != 0 {
@@ -83,11 +126,6 @@ impl ColumnChoice {
             let (place, column) = found;
             chosen.push(ChosenColumn { place, column });
         }
-        let widths = front.iter().map(|column| column.width());
-        let offsets = widths.scan(0, |end, width| {
-            *end += width;
-            Some(*end - width)
-        });
         let optional = chosen
             .iter()
             .enumerate()
@@ -103,7 +141,8 @@ impl ColumnChoice {
                 _ => None,
             });
         Some(Self {
-            offsets: offsets.collect(),
+            offsets: offsets_of(front),
+            key_offsets: offsets_of(columns.key()),
             optional: places_of(optional),
             variable: places_of(variable),
             projection: Projection::new(columns.clone(), beginning, bits),
@@ -143,19 +182,37 @@ impl ColumnChoice {
         &self.chosen
     }
 
-    /// Appends the columns of a value of this form to their vectors.
+    /// Whether the calculation reads columns of keys.
+    pub(super) fn has_key_columns(&self) -> bool {
+        let mut chosen = self.chosen.iter();
+        chosen.any(|of| matches!(of.place, ColumnPlace::Key(_)))
+    }
+
+    /// Appends the columns of a row, whose value has this form, to their vectors.
     ///
     /// # Errors
     /// [`Malformed`]; then the vectors may have different lengths.
-    pub fn split(&mut self, value: &[u8], vectors: &mut [Vector]) -> Result<(), Malformed> {
+    pub fn split(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        vectors: &mut [Vector],
+    ) -> Result<(), Malformed> {
         let columns = self.projection.columns();
         let front_bytes = columns.value_bytes();
         let (front, mut rest) = value.split_at_checked(front_bytes).ok_or(Malformed)?;
         for (of, vector) in self.chosen.iter().zip(&mut *vectors) {
-            if let (ColumnPlace::Front(number), Some(column)) = (of.place, of.column) {
-                let start = *self.offsets.get(number).ok_or(Malformed)?;
-                let bytes = front.get(start..start + column.width());
-                push(column, bytes.ok_or(Malformed)?, vector)?;
+            let (bytes, offsets, number) = match of.place {
+                ColumnPlace::Key(number) => (key, &self.key_offsets, number),
+                ColumnPlace::Front(number) => (front, &self.offsets, number),
+                ColumnPlace::Optional(_) | ColumnPlace::Variable(_) => continue,
+            };
+            let column = of.column.ok_or(Malformed)?;
+            let start = *offsets.get(number).ok_or(Malformed)?;
+            let bytes = bytes.get(start..start + column.width()).ok_or(Malformed)?;
+            match of.place {
+                ColumnPlace::Key(_) => push_of_key(column, bytes, vector)?,
+                _ => push(column, bytes, vector)?,
             }
         }
         let tail = columns.tail();
@@ -206,6 +263,20 @@ impl ColumnChoice {
             }
         }
         Ok(())
+    }
+}
+
+/// The integer that the bytes of a column in a key are.
+pub(super) fn column_in_key(value: Column) -> Option<Column> {
+    Column::new(Kind::UnsignedBig, u32::try_from(value.width()).ok()?)
+}
+
+fn push_of_key(value: Column, bytes: &[u8], vector: &mut Vector) -> Result<(), Malformed> {
+    let in_key = column_in_key(value).and_then(|column| column.number_of(bytes));
+    let number = in_key.and_then(|number| value.number_in_key(number));
+    match vector.push_number(number.ok_or(Malformed)?) {
+        true => Ok(()),
+        false => Err(Malformed),
     }
 }
 

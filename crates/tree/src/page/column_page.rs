@@ -3,7 +3,7 @@
 //! The keys are not decoded, so this is possible only if the page must be one version of different rows: all
 //! entries have the same write.
 
-use super::column_choice::{ChosenColumn, ColumnChoice, ColumnPlace};
+use super::column_choice::{ChosenColumn, ColumnChoice, ColumnPlace, column_in_key};
 use super::column_list::take_list;
 use super::decode::{Heads, join_keys};
 use super::reader::Writes;
@@ -12,7 +12,7 @@ use super::tail::{is_absent, is_variable_absent};
 use super::value_tail::ValueTail;
 use teak_base::WriteId;
 use teak_base::bytes::{Malformed, Take};
-use teak_columns::{Codec, Texts, Vector};
+use teak_columns::{Codec, Column, Texts, Vector};
 
 /// The columns of the rows of a page.
 #[derive(Debug)]
@@ -72,6 +72,7 @@ impl ColumnPage {
         let Some(write) = Writes::new(heads.writes).one_put() else {
             return Ok(None);
         };
+        let keys_end = raw.len() - streams.values.rest().len();
         let mut take = streams.values;
         let columns = take_list(&mut take)?;
         let (projection, entries) = (choice.projection(), header.entries);
@@ -103,6 +104,12 @@ impl ColumnPage {
             left: choice.chosen().len(),
             page: &mut page,
         };
+        if choice.has_key_columns() {
+            let of_tree = projection.columns().key();
+            if !header.key_columns || !finder.find_keys(of_tree, streams.keys, keys_end)? {
+                return Ok(None);
+            }
+        }
         for (number, column) in columns.iter().enumerate().skip(1) {
             finder.note(ColumnPlace::Front(number), None, &take);
             Codec::skip(*column, entries, &mut take)?;
@@ -163,6 +170,15 @@ impl ColumnPage {
         let count = self.entries - nulls.iter().filter(|is_null| **is_null).count();
         let (codec, take) = (&mut self.codec, &mut take);
         let vector = match of.column {
+            Some(value) if matches!(of.place, ColumnPlace::Key(_)) => {
+                let column = column_in_key(value).ok_or(Malformed)?;
+                let mut numbers = Vec::with_capacity(count);
+                codec.decode_numbers(column, count, take, &mut numbers)?;
+                for number in &mut numbers {
+                    *number = value.number_in_key(*number).ok_or(Malformed)?;
+                }
+                Vector::of_numbers(numbers)
+            }
             Some(column) if column.has_numbers() => {
                 let mut numbers = Vec::with_capacity(count);
                 codec.decode_numbers(column, count, take, &mut numbers)?;
@@ -194,7 +210,10 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     fn note(&mut self, place: ColumnPlace, null_bit: Option<u32>, take: &Take<'_>) {
-        let start = self.raw.len() - take.rest().len();
+        self.note_at(place, null_bit, self.raw.len() - take.rest().len());
+    }
+
+    fn note_at(&mut self, place: ColumnPlace, null_bit: Option<u32>, start: usize) {
         for number in 0..self.chosen.len() {
             let Some(of) = self.chosen.get(number).filter(|of| of.place == place) else {
                 continue;
@@ -213,6 +232,25 @@ impl Finder<'_> {
             }
             self.left -= 1;
         }
+    }
+
+    /// Finds columns of keys. `of_tree`: those of the tree. `stream`: the encoded keys, which end at `end` in the page.
+    /// Returns `false` if the page has others.
+    fn find_keys(
+        &mut self,
+        of_tree: &[Column],
+        stream: &[u8],
+        end: usize,
+    ) -> Result<bool, Malformed> {
+        let mut take = Take::new(stream);
+        if take_list(&mut take)? != of_tree {
+            return Ok(false);
+        }
+        for (number, column) in of_tree.iter().enumerate() {
+            self.note_at(ColumnPlace::Key(number), None, end - take.rest().len());
+            Codec::skip(*column, self.page.entries, &mut take)?;
+        }
+        Ok(true)
     }
 
     fn find_tail(&mut self, tail: &ValueTail, take: &mut Take<'_>) -> Result<(), Malformed> {

@@ -91,7 +91,7 @@ impl Codec {
     /// Decodes a column of `count` values that has numbers, and appends their numbers.
     ///
     /// # Errors
-    /// [`Malformed`]; also for a decimal that no server writes.
+    /// [`Malformed`]; also for an integer that has more bytes, and a decimal that no server writes.
     pub fn decode_numbers(
         &mut self,
         column: Column,
@@ -106,6 +106,10 @@ impl Codec {
         match take.u8()? {
             scheme::INTEGERS => {
                 self.integers.decode(count, take, &mut self.values)?;
+                let all_bits = self.values.iter().fold(0, |bits, value| bits | value);
+                if width < 8 && all_bits >> (8 * width) != 0 {
+                    return Err(Malformed);
+                }
                 if column.decimal().is_none() {
                     numbers.extend(self.values.iter().map(|value| column.as_number(*value)));
                     return Ok(());

@@ -4,6 +4,7 @@
 
 mod decoders;
 mod node;
+mod page_parts;
 mod run;
 mod tree_builder;
 mod tree_file;
@@ -15,6 +16,11 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "page",
         run: decoders::page,
+        seeds: decoders::page_seeds,
+    },
+    Target {
+        name: "page_parts",
+        run: page_parts::page_parts,
         seeds: decoders::page_seeds,
     },
     Target {

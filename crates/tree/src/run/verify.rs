@@ -122,6 +122,10 @@ impl Walk {
             let new_key = match self.last_key.as_deref() {
                 Some(last) if key < last => return Some("keys descend"),
                 Some(last) => key != last,
+                // Look-ups before the first key skip the run.
+                None if key != description.first_key => {
+                    return Some("the run's first key is wrong");
+                }
                 None => true,
             };
             if entry == 0 && number == 0 && self.last_key.is_some() {

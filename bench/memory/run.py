@@ -6,14 +6,13 @@ from argparse import Namespace
 from dataclasses import dataclass
 
 from bench.sql.run import DIRECTORY, ENGINES, say, server_of
-from tests.harness import SqlError, wait_for_background_writes
+from tests.harness import SqlError, wait_for_background_writes, wait_until_quiet
 
 from .confine import Group, Limits, NoControlGroup
 from .workloads import WORKLOADS
 
 MIB = 1 << 20
 SETTLE_TIMEOUT = 3600
-QUIET_SECONDS = 6
 # An engine writes dirty pages at a stop, which may take long on a slow disk.
 SERVER_TIMEOUT = 3600
 # At a start InnoDB would load the pages that were in the buffer pool.
@@ -49,19 +48,6 @@ def drop_file_caches(directory):
                 os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
             finally:
                 os.close(file)
-
-
-def wait_until_quiet(written, quiet_seconds=QUIET_SECONDS, timeout=SETTLE_TIMEOUT, sleep=time.sleep):
-    """Waits until written(), a count of bytes, has not changed for the time. Returns False after the timeout."""
-    last, quiet, waited = written(), 0, 0
-    while quiet < quiet_seconds:
-        if waited >= timeout:
-            return False
-        sleep(1)
-        waited += 1
-        now = written()
-        quiet, last = (quiet + 1 if now == last else 0), now
-    return True
 
 
 class Run:
@@ -115,7 +101,7 @@ class Run:
     def settle(self):
         with self.server.connect() as connection:
             wait_for_background_writes(connection, self.sql_engine, SETTLE_TIMEOUT)
-        if not wait_until_quiet(self.server.bytes_dirtied):
+        if not wait_until_quiet(self.server.bytes_dirtied, timeout=SETTLE_TIMEOUT):
             self.note(f"background writes had not ended after {SETTLE_TIMEOUT} s")
 
     def sizes(self, when):

@@ -9,7 +9,7 @@ import xml.etree.ElementTree
 from pathlib import Path
 from types import SimpleNamespace
 
-from tests.harness import BUILD
+from tests.harness import BUILD, wait_until_quiet
 from tests.harness.disk_writes import disk_bytes_written
 
 from .__main__ import parse, settings, size
@@ -17,7 +17,6 @@ from .confine import Group, Limits, NoControlGroup, mount_of, own_group, place_o
 from .confine import settings as group_settings
 from .figures import medians, rate_points, ratios, write_runs
 from .plot import line_chart, nice_step
-from .run import wait_until_quiet
 from .series import Series, quantile
 from .workloads import WORKLOADS, batches
 

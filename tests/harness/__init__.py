@@ -10,8 +10,8 @@
 from .connection import Connection, SqlError, create_tables, quoted_name
 from .places import BUILD, ROOT, SERVER_TESTS
 from .report import finish
-from .server import Server, free_port, wait_for_background_writes
+from .server import Server, free_port, wait_for_background_writes, wait_until_quiet
 from .time_limit import TimeLimit
 
 __all__ = ["BUILD", "ROOT", "SERVER_TESTS", "Connection", "Server", "SqlError", "TimeLimit", "create_tables", "finish", "free_port",
-           "quoted_name", "wait_for_background_writes"]
+           "quoted_name", "wait_for_background_writes", "wait_until_quiet"]

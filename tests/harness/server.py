@@ -295,6 +295,19 @@ def wait_for_background_writes(connection, engine, timeout=600):
         wait_for_zero(connection, "Teak_pending_flush_bytes", timeout)
 
 
+def wait_until_quiet(written, quiet_seconds=6, timeout=600, sleep=time.sleep):
+    """Waits until written(), a count of bytes, has not changed for the time. Returns False after the timeout."""
+    last, quiet, waited = written(), 0, 0
+    while quiet < quiet_seconds:
+        if waited >= timeout:
+            return False
+        sleep(1)
+        waited += 1
+        now = written()
+        quiet, last = (quiet + 1 if now == last else 0), now
+    return True
+
+
 def wait_for_zero(connection, status, timeout):
     """Waits until a status variable of the server is 0."""
     deadline = time.monotonic() + timeout

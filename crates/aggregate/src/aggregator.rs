@@ -3,7 +3,8 @@
 use crate::batch::{Batch, Columns};
 use crate::condition::Condition;
 use crate::groups::{Groups, Key, KeyValue};
-use crate::texts::{AcceptedTexts, Judge, TextRules};
+use crate::text_cache::TextCache;
+use crate::texts::{Judge, TextRules};
 use crate::totals::{Aggregate, Selected, Total, Totals};
 
 /// What is computed from rows.
@@ -26,7 +27,7 @@ pub struct Aggregator {
     groups: Groups,
     totals: Vec<Totals>,
     /// For each condition of the caller.
-    accepted: Vec<AcceptedTexts>,
+    accepted: Vec<TextCache<bool>>,
     memory_max: usize,
 }
 

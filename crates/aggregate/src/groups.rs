@@ -8,7 +8,8 @@
 
 use crate::arena::Arena;
 use crate::batch::{Batch, Columns};
-use crate::texts::{CACHE_BYTES_MAX, TextRules};
+use crate::text_cache::TextCache;
+use crate::texts::TextRules;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 use teak_columns::{Vector, VectorValues};
@@ -39,20 +40,6 @@ pub enum KeyValue<'a> {
     Text(&'a [u8]),
 }
 
-/// The groups that were found for byte strings.
-#[derive(Debug, Default)]
-struct Cache {
-    found: HashTable<(u32, Option<u32>)>,
-    texts: Arena,
-}
-
-impl Cache {
-    fn clear(&mut self) {
-        self.found.clear();
-        self.texts.clear();
-    }
-}
-
 /// The groups of this pass. Its hashes are at least `first_hash` and less than `end_hash`.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
@@ -62,7 +49,8 @@ pub(crate) struct Groups {
     keys: Arena,
     /// The bytes of the first row of each group, in the form of keys, if they differ from it.
     first_rows: Arena,
-    cache: Cache,
+    /// The groups that were found for rows with weighed strings.
+    cache: TextCache<Option<u32>>,
     first_hash: u64,
     /// `None`: there is no limit.
     end_hash: Option<u64>,
@@ -114,29 +102,13 @@ impl Groups {
         weights: &mut Vec<u8>,
         rules: &mut dyn TextRules,
     ) -> Option<u32> {
-        let hash = self.hasher.hash_one(bytes);
-        let texts = &self.cache.texts;
-        let found = self
-            .cache
-            .found
-            .find(hash, |(number, _)| texts.get(*number) == bytes);
-        if let Some((_, group)) = found {
-            return *group;
+        if let Some(group) = self.cache.get(bytes) {
+            return group;
         }
         weights.clear();
         put_weights(keys, bytes, weights, rules);
         let group = self.group_of(weights, Some(bytes));
-        if self.cache.texts.memory_bytes() > CACHE_BYTES_MAX {
-            self.cache.clear();
-        }
-        let number = u32::try_from(self.cache.texts.len()).ok()?;
-        self.cache.texts.push(bytes);
-        let (texts, hasher) = (&self.cache.texts, &self.hasher);
-        self.cache
-            .found
-            .insert_unique(hash, (number, group), |(number, _)| {
-                hasher.hash_one(texts.get(*number))
-            });
+        self.cache.insert(bytes, group);
         group
     }
 

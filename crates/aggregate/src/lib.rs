@@ -19,6 +19,7 @@ mod condition;
 mod expression;
 mod float;
 mod groups;
+mod text_cache;
 mod texts;
 mod totals;
 

@@ -96,11 +96,7 @@ bool PushedCondition::add_of_text(Item_func *function) {
   }
   if (column.field == nullptr || !has_texts(column.field) || column.field->compression_method() != nullptr)
     return false;
-  teak_condition condition = {};
-  condition.kind = TEAK_CONDITION_ACCEPTED;
-  condition.column = column.place;
-  condition.operands = static_cast<uint32_t>(texts_.size());
-  conditions_.push_back(condition);
+  add_of_column(TEAK_CONDITION_ACCEPTED, column)->operands = static_cast<uint32_t>(texts_.size());
   texts_.push_back({const_cast<Field *>(column.field), function});
   return true;
 }
@@ -120,26 +116,13 @@ bool PushedCondition::add_function(Item_func *function) {
     case Item_func::LE_FUNC:
     case Item_func::GT_FUNC:
     case Item_func::GE_FUNC:
+      return add_of_text(function) || add_comparison(function);
     case Item_func::BETWEEN:
+      return add_of_text(function) || add_between(function, static_cast<Item_func_between *>(function)->negated);
     case Item_func::IN_FUNC:
+      return add_of_text(function) || add_in(function, static_cast<Item_func_in *>(function)->negated);
     case Item_func::LIKE_FUNC:
-      if (add_of_text(function)) return true;
-      break;
-    default:
-      break;
-  }
-  switch (function->functype()) {
-    case Item_func::EQ_FUNC:
-    case Item_func::NE_FUNC:
-    case Item_func::LT_FUNC:
-    case Item_func::LE_FUNC:
-    case Item_func::GT_FUNC:
-    case Item_func::GE_FUNC:
-      return add_comparison(function);
-    case Item_func::BETWEEN:
-      return add_between(function, static_cast<Item_func_between *>(function)->negated);
-    case Item_func::IN_FUNC:
-      return add_in(function, static_cast<Item_func_in *>(function)->negated);
+      return add_of_text(function);
     case Item_func::ISNULL_FUNC:
       return add_null_test(function, TEAK_CONDITION_IS_NULL);
     case Item_func::ISNOTNULL_FUNC:
@@ -307,12 +290,9 @@ bool PushedCondition::add_in(Item_func *function, bool is_negated) {
   }
   std::sort(numbers.begin(), numbers.end());
   const std::vector<int64_t> &kept = numbers_.emplace_back(std::move(numbers));
-  teak_condition condition = {};
-  condition.kind = is_negated ? TEAK_CONDITION_NOT_IN : TEAK_CONDITION_IN;
-  condition.column = column.place;
-  condition.numbers = kept.data();
-  condition.number_count = kept.size();
-  conditions_.push_back(condition);
+  teak_condition *condition = add_of_column(is_negated ? TEAK_CONDITION_NOT_IN : TEAK_CONDITION_IN, column);
+  condition->numbers = kept.data();
+  condition->number_count = kept.size();
   return true;
 }
 
@@ -320,38 +300,35 @@ bool PushedCondition::add_null_test(Item_func *function, teak_condition_kind kin
   Column column;
   // The server finds some values of NOT NULL columns to be NULL: the date 0 of ODBC.
   if (!find(function->arguments()[0], &column) || !column.field->real_maybe_null()) return false;
-  teak_condition condition = {};
-  condition.kind = kind;
-  condition.column = column.place;
-  conditions_.push_back(condition);
+  add_of_column(kind, column);
   return true;
 }
 
 void PushedCondition::add_within(const Column &column, Number min, Number max) {
   if (min > max || min > NUMBER_MAX || max < NUMBER_MIN) return add_operator(TEAK_CONDITION_ANY, 0);
-  teak_condition condition = {};
-  condition.kind = TEAK_CONDITION_WITHIN;
-  condition.column = column.place;
-  condition.min = static_cast<int64_t>(std::max(min, NUMBER_MIN));
-  condition.max = static_cast<int64_t>(std::min(max, NUMBER_MAX));
-  conditions_.push_back(condition);
+  add_range(TEAK_CONDITION_WITHIN, column, min, max);
 }
 
 void PushedCondition::add_outside(const Column &column, Number min, Number max) {
-  if (min > max || min > NUMBER_MAX || max < NUMBER_MIN) return add_not_null(column);
-  teak_condition condition = {};
-  condition.kind = TEAK_CONDITION_OUTSIDE;
-  condition.column = column.place;
-  condition.min = static_cast<int64_t>(std::max(min, NUMBER_MIN));
-  condition.max = static_cast<int64_t>(std::min(max, NUMBER_MAX));
-  conditions_.push_back(condition);
+  if (min > max || min > NUMBER_MAX || max < NUMBER_MIN) {
+    add_of_column(TEAK_CONDITION_IS_NOT_NULL, column);
+    return;
+  }
+  add_range(TEAK_CONDITION_OUTSIDE, column, min, max);
 }
 
-void PushedCondition::add_not_null(const Column &column) {
+void PushedCondition::add_range(teak_condition_kind kind, const Column &column, Number min, Number max) {
+  teak_condition *condition = add_of_column(kind, column);
+  condition->min = static_cast<int64_t>(std::max(min, NUMBER_MIN));
+  condition->max = static_cast<int64_t>(std::min(max, NUMBER_MAX));
+}
+
+teak_condition *PushedCondition::add_of_column(teak_condition_kind kind, const Column &column) {
   teak_condition condition = {};
-  condition.kind = TEAK_CONDITION_IS_NOT_NULL;
+  condition.kind = kind;
   condition.column = column.place;
   conditions_.push_back(condition);
+  return &conditions_.back();
 }
 
 void PushedCondition::add_operator(teak_condition_kind kind, size_t operands) {

@@ -68,7 +68,9 @@ class PushedCondition {
 
   void add_within(const Column &column, Number min, Number max);
   void add_outside(const Column &column, Number min, Number max);
-  void add_not_null(const Column &column);
+  void add_range(teak_condition_kind kind, const Column &column, Number min, Number max);
+  /* The condition is valid until the next one is added. */
+  teak_condition *add_of_column(teak_condition_kind kind, const Column &column);
   void add_operator(teak_condition_kind kind, size_t operands);
 
   PushedColumns &columns_;

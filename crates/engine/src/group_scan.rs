@@ -43,7 +43,8 @@ enum State {
 
 impl EngineTransaction {
     /// Prepares to compute aggregates of the rows of an index. `beginning`: as for
-    /// [`TableHandle::projection`]. `columns`: those that the query counts. `memory_max`: of groups, in bytes; if they take more, the rows are read several times.
+    /// [`TableHandle::projection`]. `columns`: those that the query counts. `memory_max`: of groups, in
+    /// bytes; if they take more, the rows are read several times.
     ///
     /// # Errors
     /// As [`EngineTransaction::cursor`]; `InvalidArgument` if the index or the query has no such columns, or the query
@@ -276,6 +277,10 @@ impl GroupScan {
             let column = self.choice.column(column);
             column.is_some_and(|of| of.kind() == Kind::Float)
         };
+        let is_text = |column: usize| {
+            let column = self.choice.column(column);
+            column.is_none_or(|of| of.kind() == Kind::Bytes)
+        };
         // Equal floats may have different bytes.
         if self.query.keys.iter().any(|key| is_float(key.column)) {
             return false;
@@ -292,13 +297,8 @@ impl GroupScan {
                 expression.columns().iter().all(has_numbers) && self.is_exact(expression)
             }
         }) && condition.is_none_or(|of| {
-            let mut columns = of.numbers().into_iter();
-            let is_text = |column: usize| {
-                let column = self.choice.column(column);
-                column.is_none_or(|of| of.kind() == Kind::Bytes)
-            };
-            columns.all(|column| has_numbers(&column) || is_float(column))
-                && of.texts().into_iter().all(is_text)
+            let (mut numbers, mut texts) = (of.numbers().into_iter(), of.texts().into_iter());
+            numbers.all(|column| has_numbers(&column) || is_float(column)) && texts.all(is_text)
         })
     }
 }

@@ -95,11 +95,9 @@ impl ColumnChoice {
             let number = match read {
                 ReadColumn::Value(number) => number,
                 ReadColumn::Key { number, value } => {
-                    let in_key = columns.key().get(number)?;
+                    let in_key = columns.key().get(number).copied();
                     let place = ColumnPlace::Key(number);
-                    let is_possible = in_key.kind() == Kind::UnsignedBig
-                        && in_key.width() == value.width()
-                        && value.has_numbers();
+                    let is_possible = value.has_numbers() && in_key == column_in_key(value);
                     if !is_possible || chosen.iter().any(|of| of.place == place) {
                         return None;
                     }

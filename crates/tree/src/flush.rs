@@ -32,6 +32,7 @@ mod job;
 mod layers;
 mod leaf;
 mod memtable;
+mod optional;
 mod output;
 mod partition;
 mod plan;

@@ -32,7 +32,9 @@ pub(crate) use key_range::{Key, KeyRange, separator};
 pub(crate) use path::LeafPath;
 pub(crate) use reader::NodeReader;
 pub(crate) use run_ref::{RunForm, RunHandle, RunId, RunMarks, RunRef, tombstone_range};
-pub(crate) use summary::{LeafShape, Summary, prefers_consolidation, run_load};
+pub(crate) use summary::{
+    LeafShape, Summary, is_large_part, is_worth_idle_job, prefers_consolidation, run_load,
+};
 pub(crate) use totals::{EndOfData, NodeTotals};
 
 use crate::TreeOptions;

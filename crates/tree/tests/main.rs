@@ -22,6 +22,7 @@ mod divided;
 mod divided_lookups;
 mod faults;
 mod fuzz_smoke;
+mod idle;
 mod merges;
 mod nodes;
 mod oracle;

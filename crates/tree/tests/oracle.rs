@@ -114,8 +114,9 @@ impl Run {
         if self.jobs.len() < 3 && self.random.one_in(2) {
             let tree = &self.subject.tree;
             tree.note_settled(self.model.settled_below());
-            let job = match self.random.below(9) {
+            let job = match self.random.below(10) {
                 0..2 => tree.next_idle_job(&self.model.horizon()).unwrap(),
+                9 => tree.next_worthwhile_job(&self.model.horizon()).unwrap(),
                 2 => tree
                     .next_settling_job(&self.model.horizon(), WriteId(u64::MAX))
                     .unwrap(),

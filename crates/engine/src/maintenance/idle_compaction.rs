@@ -76,7 +76,7 @@ impl IdleCompaction {
                     context.freeze(&index);
                 }
                 let horizon = context.transactions.horizon();
-                let job = index.tree.next_idle_job(&horizon);
+                let job = index.tree.next_worthwhile_job(&horizon);
                 if let Some(job) = context.found(&index, job) {
                     return Some((index, job));
                 }

@@ -289,7 +289,7 @@ impl FlushContext<'_> {
 struct Sweep {
     /// The file that was examined last.
     last: Option<FileId>,
-    /// Whether a file needs another pass, because its index was not fully merged, or the work on it
+    /// Whether a file needs another pass, because idle compaction had work in its index, or the work on it
     /// was interrupted, failed, or could not be tried.
     has_work: bool,
 }
@@ -375,8 +375,9 @@ impl SpaceThread {
                 continue;
             }
             // Merges free most of the space, so an index is skipped until idle compaction has merged it
-            // fully, or stops because it has written too much.
-            let is_merged = index.tree.is_fully_merged() || !index.tree.affords_optional_jobs();
+            // as far as that is worth it, or stops because it has written too much.
+            let is_merged =
+                index.tree.is_merged_for_idle_time() || !index.tree.affords_optional_jobs();
             let may_continue = || !context.signals.is_stopping() && context.log.end() == end;
             let is_done =
                 is_merged && self.reclaim(context, &index, SpaceGoal::Idle, &may_continue);

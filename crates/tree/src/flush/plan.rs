@@ -7,7 +7,6 @@ use super::job::{FlushJob, Work};
 use super::layers::Layers;
 use super::report::JobKind;
 use super::search::{Found, Priority, Search, find_max};
-use super::settling::{find_older, find_unsettled};
 use super::tier::cheapest_runs;
 use crate::TreeOptions;
 use crate::install_state::InstallState;
@@ -20,15 +19,7 @@ use crate::version::TreeVersion;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::visibility::Horizon;
 use teak_base::{StorageResult, WriteId};
-
-/// Optional jobs of a tree may write this many bytes for each byte that was flushed since it was
-/// opened, or was then in upper runs.
-const OPTIONAL_FACTOR: u64 = 8;
-
-/// Optional jobs of a tree may always write this many leaves.
-const OPTIONAL_LEAVES_MIN: u64 = 8;
 
 /// The backlog of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -61,9 +52,6 @@ impl TreeBacklog {
         self.due_bytes > 0 || self.garbage_due_at.is_some()
     }
 }
-
-/// Finds an unclaimed child below a root.
-type Finder<'a> = &'a dyn Fn(&Node, &HashSet<ChildId>, &Search) -> Found<Candidate>;
 
 impl Tree {
     /// Claims the most urgent work that is due: the oldest frozen memtable, otherwise a child.
@@ -148,80 +136,6 @@ impl Tree {
         self.memtable_job(&mut install, &version)
     }
 
-    /// Claims a job for idle times, even if it is not due: it flushes a frozen memtable, moves
-    /// entries towards the leaves, or settles write ids. Returns `None` if no unclaimed child has
-    /// such work under this horizon. A tree that waits for its base has only flushes of memtables.
-    ///
-    /// # Errors
-    /// Errors of reading nodes, if there is no such job elsewhere.
-    pub fn next_idle_job(
-        self: &Arc<Self>,
-        horizon: &dyn Horizon,
-    ) -> StorageResult<Option<FlushJob>> {
-        let options = self.options();
-        let find = |find: Finder<'_>| {
-            self.search(Search::in_order(), |install, version, search| {
-                if (version.awaits_base || !is_crowded(version, &options))
-                    && let Some(job) = self.memtable_job(install, version)
-                {
-                    return Ok(Some(job));
-                }
-                if version.awaits_base {
-                    return Ok(None);
-                }
-                match find(&version.root, &install.claimed, search)? {
-                    Some(candidate) => {
-                        let job = self.claim_child(install, version, search, candidate)?;
-                        Ok(job.map(FlushJob::optional))
-                    }
-                    None => Ok(None),
-                }
-            })
-        };
-        let all = KeyRange::all();
-        let buffered = |root: &Node, claimed: &HashSet<ChildId>, search: &Search| match root
-            .summary
-            .holds_buffered
-        {
-            true => find_buffered(root, &all, claimed, search),
-            false => Ok(None),
-        };
-        let pending = |root: &Node, claimed: &HashSet<ChildId>, search: &Search| match root
-            .summary
-            .holds_pending
-        {
-            true => find_pending(root, &all, claimed, search),
-            false => Ok(None),
-        };
-        let unsettled = |root: &Node, claimed: &HashSet<ChildId>, search: &Search| {
-            find_unsettled(root, &all, claimed, search, horizon)
-        };
-        let mut failure = None;
-        let finders: [Finder<'_>; 3] = [&buffered, &pending, &unsettled];
-        for finder in finders {
-            match find(finder) {
-                Ok(None) => {}
-                Ok(found) => return Ok(found),
-                Err(error) => failure = failure.or(Some(error)),
-            }
-        }
-        failure.map_or(Ok(None), Err)
-    }
-
-    /// Whether optional jobs, those of [`Tree::next_idle_job`] and [`Tree::next_settling_job`],
-    /// have written little compared with what was flushed or loaded. Each may rewrite a leaf for a few
-    /// entries, so without this bound they could write any multiple of the entries.
-    #[must_use]
-    pub fn affords_optional_jobs(&self) -> bool {
-        let counters = &self.counters;
-        let flushed = counters.raw_bytes_flushed.load(Ordering::Relaxed)
-            + counters.raw_bytes_loaded.load(Ordering::Relaxed)
-            + self.upper_bytes_opened;
-        let written = counters.raw_bytes_optional.load(Ordering::Relaxed);
-        let bytes_min = OPTIONAL_LEAVES_MIN * self.options().leaf_bytes;
-        written < bytes_min + OPTIONAL_FACTOR * flushed
-    }
-
     /// Claims a job on the unclaimed child whose runs (or their separate values) extend furthest
     /// into the file. The job moves the child's blocks that end after `limit` to holes before the
     /// limit. If a run to move is shared or clipped, the job instead merges the runs of a leaf, or
@@ -282,35 +196,6 @@ impl Tree {
             let claim = Claim::take(self, install, id);
             let work = Work::Relocate(target, limit);
             Ok(Some(FlushJob::new(claim, Arc::clone(version), work)))
-        })
-    }
-
-    /// Claims a job that marks, merges or flushes a run which may have entries of aborted writes
-    /// below `below`, so that it has none. Considers only writes below the decided watermark.
-    /// Returns `None` if there is no such run in an unclaimed child, and for a tree that waits for
-    /// its base. Memtables are not considered.
-    ///
-    /// # Errors
-    /// Errors of reading nodes, if no other run contains such ids.
-    pub fn next_settling_job(
-        self: &Arc<Self>,
-        horizon: &dyn Horizon,
-        below: WriteId,
-    ) -> StorageResult<Option<FlushJob>> {
-        let below = below.min(horizon.decided_below());
-        self.search(Search::in_order(), |install, version, search| {
-            if version.awaits_base {
-                return Ok(None);
-            }
-            let all = KeyRange::all();
-            let claimed = &install.claimed;
-            match find_older(&version.root, &all, claimed, search, horizon, below)? {
-                Some(candidate) => {
-                    let job = self.claim_child(install, version, search, candidate)?;
-                    Ok(job.map(FlushJob::optional))
-                }
-                None => Ok(None),
-            }
         })
     }
 
@@ -376,7 +261,7 @@ impl Tree {
         Some(FlushJob::new(claim, Arc::clone(version), work))
     }
 
-    fn memtable_job(
+    pub(super) fn memtable_job(
         self: &Arc<Self>,
         install: &mut InstallState,
         version: &Arc<TreeVersion>,
@@ -439,7 +324,7 @@ impl Tree {
 }
 
 /// Whether a child of the root is full.
-fn is_crowded(version: &TreeVersion, options: &TreeOptions) -> bool {
+pub(super) fn is_crowded(version: &TreeVersion, options: &TreeOptions) -> bool {
     let mut children = version.root.children.iter();
     children.any(|child| child.is_full(options))
 }
@@ -530,60 +415,4 @@ impl DueSearch<'_> {
         let is_crowded = children.any(|below| below.is_full(options));
         Ok((!is_crowded).then_some(JobKind::Child))
     }
-}
-
-/// Finds an unclaimed inner child with runs. Higher levels come first, so that a later flush of the
-/// level below merges their runs together with its own.
-fn find_buffered(
-    node: &Node,
-    range: &KeyRange,
-    claimed: &HashSet<ChildId>,
-    search: &Search,
-) -> Found<Candidate> {
-    for (child, child_range) in node.children_with_ranges(range) {
-        if !child.runs.is_empty()
-            && !claimed.contains(&child.id)
-            && search.below(child, &child_range)?.is_some()
-        {
-            return Ok(Some(candidate(child, child_range, JobKind::Child)));
-        }
-    }
-    for (child, child_range) in node.children_with_ranges(range) {
-        let link = child.below.as_ref();
-        if link.is_some_and(|link| link.summary().holds_buffered)
-            && let Some(below) = search.below(child, &child_range)?
-        {
-            let found = find_buffered(&below, &child_range, claimed, search)?;
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-    }
-    Ok(None)
-}
-
-/// Finds an unclaimed leaf with pending runs.
-fn find_pending(
-    node: &Node,
-    range: &KeyRange,
-    claimed: &HashSet<ChildId>,
-    search: &Search,
-) -> Found<Candidate> {
-    for (child, child_range) in node.children_with_ranges(range) {
-        if !child.summary.holds_pending {
-            continue;
-        }
-        if let Some(below) = search.below(child, &child_range)? {
-            let found = find_pending(&below, &child_range, claimed, search)?;
-            if found.is_some() {
-                return Ok(found);
-            }
-        } else if child.is_leaf() && !claimed.contains(&child.id) {
-            return Ok(Some(Candidate {
-                is_partial: true,
-                ..candidate(child, child_range, JobKind::Leaf)
-            }));
-        }
-    }
-    Ok(None)
 }

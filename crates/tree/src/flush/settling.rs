@@ -16,26 +16,35 @@ use teak_base::WriteId;
 use teak_base::visibility::{Horizon, WriteRangeStatus};
 
 /// Finds an unclaimed leaf with a run that is not marked as settled although
-/// all of its write ids are settled or aborted.
+/// all of its write ids are settled or aborted. A leaf that must be merged for this has to be worth it.
 pub(super) fn find_unsettled(
     node: &Node,
     range: &KeyRange,
     claimed: &HashSet<ChildId>,
     search: &Search,
     horizon: &dyn Horizon,
+    is_worth_merge: &dyn Fn(&Child) -> bool,
 ) -> Found<Candidate> {
     for (child, child_range) in node.children_with_ranges(range) {
         if child.summary.write_ids.is_none() {
             continue;
         }
         if let Some(below) = search.below(child, &child_range)? {
-            let found = find_unsettled(&below, &child_range, claimed, search, horizon)?;
+            let found = find_unsettled(
+                &below,
+                &child_range,
+                claimed,
+                search,
+                horizon,
+                is_worth_merge,
+            )?;
             if found.is_some() {
                 return Ok(found);
             }
         } else if child.is_leaf()
             && !claimed.contains(&child.id)
             && let Some(kind) = unsettled_kind(child, horizon)
+            && (kind == JobKind::Mark || is_worth_merge(child))
         {
             return Ok(Some(candidate(child, child_range, kind)));
         }

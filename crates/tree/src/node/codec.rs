@@ -12,7 +12,7 @@ use teak_base::{Codec, WriteId};
 use teak_block_file::{BLOCK_UNIT_BYTES, BlockAddress, BlockDescription, BlockKind};
 
 /// The layout number of node blocks.
-pub(super) const NODE_LAYOUT: u8 = 8;
+pub(super) const NODE_LAYOUT: u8 = 9;
 
 const FLAG_SETTLED: u8 = 1;
 const FLAG_CLIPPED: u8 = 2;

@@ -5,6 +5,13 @@ use super::run_ref::{RunForm, RunRef};
 use crate::TreeOptions;
 use teak_base::WriteId;
 
+/// The merge of a leaf in idle time writes at most about this many bytes for each byte that is pending or not settled.
+const IDLE_MERGE_FACTOR: u64 = 8;
+
+/// The runs of an inner child are moved down in idle time from this part of the bytes below it on. With
+/// fewer bytes, many leaves would get tiny runs.
+const IDLE_FLUSH_PART: u64 = 64;
+
 /// Totals of a subtree. Half of the entries and bytes of a clipped run are counted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Summary {
@@ -48,6 +55,8 @@ pub(crate) struct Summary {
     pub(crate) holds_buffered: bool,
     /// Whether a leaf has pending upper runs.
     pub(crate) holds_pending: bool,
+    /// Whether a child is worth a job in idle time (see [`is_worth_idle_job`]).
+    pub(crate) holds_idle_work: bool,
     /// Maximum number of upper runs of an inner child.
     pub(crate) inner_runs: u64,
     /// Maximum number of pending runs of a leaf.
@@ -187,6 +196,29 @@ fn waiting_bytes(runs: &[RunRef], is_leaf: bool) -> u64 {
     bytes.max(1)
 }
 
+/// Whether a job on the child may run in idle time although it is not due: the merge of a leaf, if the
+/// pending runs are a [large part](is_large_part), or the flush of an inner child.
+pub(crate) fn is_worth_idle_job(runs: &[RunRef], below: Option<&Summary>) -> bool {
+    match below {
+        Some(below) => {
+            let bytes: u64 = runs.iter().map(RunRef::merge_bytes).sum();
+            bytes > 0 && bytes.saturating_mul(IDLE_FLUSH_PART) >= below.merge_bytes
+        }
+        None => is_large_part(runs, |run| run.handle.form == RunForm::Upper),
+    }
+}
+
+/// Whether the selected runs have at least one in [`IDLE_MERGE_FACTOR`] of all bytes or entries.
+pub(crate) fn is_large_part(runs: &[RunRef], is_selected: impl Fn(&RunRef) -> bool) -> bool {
+    let is_large = |size: &dyn Fn(&RunRef) -> u64| {
+        let all: u64 = runs.iter().map(size).sum();
+        let selected = runs.iter().filter(|run| is_selected(run));
+        let part: u64 = selected.map(size).sum();
+        part > 0 && part.saturating_mul(IDLE_MERGE_FACTOR) >= all
+    };
+    is_large(&RunRef::merge_bytes) || is_large(&|run| run.share(run.handle.description().entries()))
+}
+
 fn due_inner(runs: &[RunRef], options: &TreeOptions) -> f64 {
     let bytes = runs.iter().map(RunRef::merge_bytes).sum();
     ratio(bytes, options.child_buffer_bytes).max(run_load(runs.len() as u64, false, options))
@@ -220,6 +252,7 @@ impl Summary {
         if own_due >= 1.0 {
             add(&mut summary.due_bytes, waiting_bytes(runs, below.is_none()));
         }
+        summary.holds_idle_work |= is_worth_idle_job(runs, below);
         for run in runs {
             summary.add_run(run, below.is_none());
         }
@@ -317,6 +350,7 @@ impl Summary {
             total.leaf_runs = total.leaf_runs.max(summary.leaf_runs);
             total.holds_buffered |= summary.holds_buffered;
             total.holds_pending |= summary.holds_pending;
+            total.holds_idle_work |= summary.holds_idle_work;
         }
         total
     }

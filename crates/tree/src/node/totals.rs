@@ -11,7 +11,8 @@ use teak_block_file::BLOCK_UNIT_BYTES;
 const HOLDS_BUFFERED: u8 = 1;
 const HOLDS_PENDING: u8 = 2;
 const HAS_WRITE_IDS: u8 = 4;
-const FLAGS_ALL: u8 = HOLDS_BUFFERED | HOLDS_PENDING | HAS_WRITE_IDS;
+const HOLDS_IDLE_WORK: u8 = 8;
+const FLAGS_ALL: u8 = HOLDS_BUFFERED | HOLDS_PENDING | HAS_WRITE_IDS | HOLDS_IDLE_WORK;
 
 /// The end of the data of a child.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,6 +109,7 @@ impl NodeTotals {
         for (is_set, flag) in [
             (summary.holds_buffered, HOLDS_BUFFERED),
             (summary.holds_pending, HOLDS_PENDING),
+            (summary.holds_idle_work, HOLDS_IDLE_WORK),
             (summary.write_ids.is_some(), HAS_WRITE_IDS),
         ] {
             flags |= if is_set { flag } else { 0 };
@@ -177,6 +179,7 @@ impl NodeTotals {
             garbage_due_at: decode_watermark(take)?,
             holds_buffered: flags & HOLDS_BUFFERED != 0,
             holds_pending: flags & HOLDS_PENDING != 0,
+            holds_idle_work: flags & HOLDS_IDLE_WORK != 0,
             write_ids: None,
             oldest_unpurged: None,
         };

@@ -134,3 +134,30 @@ fn recovery_with_threads_equals_recovery_on_one_thread() {
         }
     }
 }
+
+/// Otherwise the first writers would be stopped while the memtables are flushed.
+#[test]
+fn the_memtables_after_a_recovery_have_room_for_writers() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    for batch in 0..200 {
+        commit(&engine, |t| {
+            for row in 0..20 {
+                let key = format!("{:06}", (batch * 20 + row) * 7919 % 4000);
+                insert(t, &table, &key, &"x".repeat(2000)).unwrap();
+            }
+        });
+    }
+    engine.flush_log().unwrap();
+    for seed in 0..4 {
+        let mut options = options();
+        options.background_threads = 2;
+        options.cache_bytes = 8 << 20;
+        let disk: Arc<dyn Disk> = Arc::new(disk.crash(seed));
+        let engine = Engine::open(disk, options).unwrap();
+        let found = engine.statistics();
+        assert!(found.recovered_records > 0);
+        // The memtables' share is 2/5 of the cache.
+        assert!(found.memtable_bytes <= 2 << 20, "{}", found.memtable_bytes);
+    }
+}

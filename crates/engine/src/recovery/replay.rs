@@ -61,6 +61,8 @@ pub(super) struct Replay {
     pub(super) missing: BTreeMap<u64, PathBuf>,
     pub records: u64,
     unchecked_bytes: u64,
+    /// The last record with entries that were applied.
+    last_write: Lsn,
     /// Number of threads that apply entries, and of those that flush; zero: this
     /// thread does both.
     threads: usize,
@@ -112,6 +114,7 @@ impl Replay {
             missing: BTreeMap::new(),
             records: 0,
             unchecked_bytes: 0,
+            last_write: Lsn(0),
             threads,
             workers: None,
             unavailable: BTreeMap::new(),
@@ -293,6 +296,7 @@ impl Replay {
         if entry.lsn < index.replay_from {
             return Ok(());
         }
+        self.last_write = entry.lsn;
         if self.workers.is_none() && self.threads > 0 {
             let debt_bytes = self.budget.debt_bytes();
             let flushing = Flushing::start(self.threads, &self.transactions, debt_bytes)?;
@@ -326,8 +330,14 @@ impl Replay {
         changed
     }
 
-    /// Applies the rest, and ends the threads.
+    /// Applies the rest, flushes frozen memtables until the others have little more than half of the quota, and ends the threads.
+    /// Otherwise the first writers would be stopped while the memtables are flushed.
     pub(super) fn finish(&mut self) -> EngineResult<()> {
+        if let Some(workers) = &mut self.workers {
+            workers.wait()?;
+            self.limit_memory(self.last_write)?;
+        }
+        self.wait_for_memory(self.budget.memtable_quota() / 2)?;
         if let Some(mut workers) = self.workers.take() {
             workers.stop()?;
             for (index, cause) in workers.flushing.take_failed() {
@@ -390,7 +400,7 @@ impl Replay {
                 }
             }
         }
-        self.wait_for_memory()
+        self.wait_for_memory(self.budget.memtable_quota())
     }
 
     /// Flushes the frozen memtables of an index on this thread. False when the
@@ -414,8 +424,8 @@ impl Replay {
         Ok(true)
     }
 
-    /// Waits for the flushing threads while the memtables exceed the quota.
-    fn wait_for_memory(&mut self) -> StorageResult<()> {
+    /// Waits for the flushing threads while the memtables have more bytes than this and some are frozen.
+    fn wait_for_memory(&mut self, bytes_max: u64) -> StorageResult<()> {
         while let Some(workers) = &self.workers {
             let failed = workers.flushing.take_failed();
             if !failed.is_empty() {
@@ -428,7 +438,7 @@ impl Replay {
             let used = self.memtable_use();
             // Without frozen memtables no job would end the wait: the workers have inserted
             // records that they had before. The next record freezes these memtables.
-            if used.live() <= self.budget.memtable_quota() || used.frozen == 0 {
+            if used.live() <= bytes_max || used.frozen == 0 {
                 return Ok(());
             }
             match workers.flushing.wait_for_job() {

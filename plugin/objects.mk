@@ -10,7 +10,7 @@ PLUGIN_FLAGS := -std=gnu++17 -fPIC $(FLAVOUR_FLAGS) $(WARNINGS) -fno-strict-alia
 # The server's headers are system headers: their warnings are not ours.
 PLUGIN_INCLUDES := -Iplugin -Icrates/c_api/include -isystem $(SERVER_HEADERS) -isystem $(SOURCE)/sql -isystem $(SOURCE)/include \
 	-isystem $(GENERATED) -isystem $(SOURCE)/wsrep-lib/include -isystem $(SOURCE)/wsrep-lib/wsrep-API/v26
-PLUGIN_FOLDERS := base format monitor session statistics table reports alter handler pushdown
+PLUGIN_FOLDERS := base format monitor session statistics table reports alter condition handler pushdown
 PLUGIN_SOURCES := $(sort $(wildcard plugin/*.cc $(PLUGIN_FOLDERS:%=plugin/%/*.cc)))
 PLUGIN_OBJECTS := $(PLUGIN_SOURCES:plugin/%.cc=$(OBJECTS)/%.o)
 

@@ -27,8 +27,9 @@ bool is_plain_delete(THD *thd) {
 }  // namespace
 
 /* Accepts a condition that a range of the primary key is equivalent to, if the rows can be deleted as a whole. Tables with
-   other keys would need the entries of each row. */
+   other keys would need the entries of each row. Scans use any condition as a hint. */
 const Item *ha_teak::cond_push(const Item *condition) {
+  scan_.push_condition(condition);
   deleted_range_.clear();
   if (!is_plain_delete(ha_thd()) || table->s->keys != 1 || table->part_info != nullptr || table->versioned() ||
       !teak_table_can_delete_range(open_.share()->table()) || !deleted_range_.set(*open_.share(), table, condition))

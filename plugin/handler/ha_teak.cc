@@ -62,6 +62,7 @@ ulonglong ha_teak::table_flags() const {
          | HA_CAN_SKIP_LOCKED
          | HA_HAS_RECORDS                        // COUNT(*) calls records()
          | HA_CAN_DIRECT_UPDATE_AND_DELETE       // of DELETE without a condition
+         | HA_CAN_TABLE_CONDITION_PUSHDOWN       // scans pass over pages
          // Not HA_CONCURRENT_OPTIMIZE: OPTIMIZE would begin with a lock that cannot be made exclusive without deadlocks.
          | HA_CAN_ONLINE_BACKUPS | HA_ONLINE_ANALYZE
          | HA_CAN_REPAIR | online_copy_flags(table_share);
@@ -243,6 +244,7 @@ int ha_teak::reset() {
   open_.error_text().clear();
   multi_range_.dsmrr_close();
   scan_.close();
+  scan_.push_condition(nullptr);
   fetcher_.reset();
   writer_.reset();
   auto_increment_.close_cursor();

@@ -101,7 +101,10 @@ class ha_teak final : public ServerHandler {
   void start_bulk_insert(ha_rows rows, uint flags) override;
   int end_bulk_insert() override;
   const Item *cond_push(const Item *condition) override;
-  void cond_pop() override { deleted_range_.clear(); }
+  void cond_pop() override {
+    deleted_range_.clear();
+    scan_.push_condition(nullptr);
+  }
   int direct_delete_rows_init() override;
   int direct_delete_rows(ha_rows *count) override;
   void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,

@@ -8,13 +8,17 @@
 
 #include "handler/scan.h"
 
+#include <new>
+
 #include "handler/key_bounds.h"
+#include "monitor/variables.h"
 
 namespace teak {
 
 namespace {
 
-constexpr int ATTEMPTS_MAX = 100;  // of a unique lookup, see read_unique()
+constexpr ha_rows FILTERED_ROWS_MIN = 1000;  // in smaller tables there are few pages to pass over
+constexpr int ATTEMPTS_MAX = 100;            // of a unique lookup, see read_unique()
 
 /* The server's own uniqueness checks search for a conflicting row before they write a row. Other transactions must
    not insert such a row between the search and the write, under any isolation level. */
@@ -85,9 +89,32 @@ int Scan::seek(teak_seek how, Direction direction, uchar *record, int not_found)
   return fetch(status, entry, direction, record, not_found);
 }
 
+/* Lets the cursor pass over pages, after the first row of the table. */
+void Scan::begin_filter(const uchar *record) try {
+  TABLE *table = open_.table();
+  THD *thd = open_.thd();
+  // Conditions of strings are evaluated in this record.
+  if (condition_ == nullptr || record != table->record[0] || locks_.locking() || !session_condition_pushdown(thd) ||
+      open_.server().stats.records < FILTERED_ROWS_MIN || thd->lex->limit_rows_examined != nullptr)
+    return;
+  if (filter_ == nullptr) {
+    const Share &share = *open_.share();
+    auto filter = std::make_unique<ScanFilter>(table, share.rows(), share.primary());
+    if (!filter->open(share.table(), condition_)) {
+      condition_ = nullptr;
+      return;
+    }
+    filter_ = std::move(filter);
+  }
+  cursor_.set_filter(filter_->engine_filter());
+} catch (const std::bad_alloc &) {
+  // The scan returns all rows.
+}
+
 int Scan::next_row(uchar *record) {
   teak_row entry;
   const teak_status status = started_ ? cursor_.next(&entry) : cursor_.first(&entry);
+  if (!started_) begin_filter(record);
   started_ = true;
   return fetch(status, entry, Direction::Forward, record, HA_ERR_END_OF_FILE);
 }

@@ -12,7 +12,10 @@
 
 #include "base/server_version.h"
 
+#include <memory>
+
 #include "base/core.h"
+#include "condition/scan_filter.h"
 #include "format/buffer.h"
 #include "handler/lock_policy.h"
 #include "handler/row_fetcher.h"
@@ -33,6 +36,13 @@ class Scan {
   void begin(uint key);
   void forget_bounds();
   void close();
+
+  /* Sets a condition that all rows must match which the server needs, for following scans of the whole table; nullptr: none.
+     Consistent reads may then leave out rows that do not match. */
+  void push_condition(const COND *condition) {
+    filter_.reset();
+    condition_ = condition;
+  }
 
   /* Each reads a row into the record and returns 0 or the server's error. */
   int next_row(uchar *record);  // of the whole table
@@ -71,6 +81,7 @@ class Scan {
 
   int read_exact(uchar *record, const uchar *image, key_part_map parts, Direction direction);
   int read_unique(uchar *record);
+  void begin_filter(const uchar *record);
   teak_status set_range_bounds();
   teak_status set_prefix_bounds();
   int fetch(teak_status status, teak_row entry, Direction direction, uchar *record, int not_found);
@@ -89,6 +100,8 @@ class Scan {
   bool in_range_ = false;   // during the server's read_range_first()
   bool has_range_ = false;  // prepare_range() was called for the next lookup
   teak_slice lower_ = UNBOUNDED, upper_ = UNBOUNDED;
+  const COND *condition_ = nullptr;
+  std::unique_ptr<ScanFilter> filter_;  // of condition_, in scans after the first one
   ByteBuffer prefix_, prefix_end_, lower_bytes_, upper_bytes_;
 };
 

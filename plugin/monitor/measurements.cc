@@ -18,6 +18,7 @@
 namespace teak {
 
 std::atomic<uint64_t> group_by_pushdowns;
+std::atomic<uint64_t> pages_passed_over;
 
 namespace {
 
@@ -53,6 +54,7 @@ Measurements measure() {
   }
   found.corruption_errors = corruption_errors.load(std::memory_order_relaxed);
   found.group_by_pushdowns = group_by_pushdowns.load(std::memory_order_relaxed);
+  found.pages_passed_over = pages_passed_over.load(std::memory_order_relaxed);
   return found;
 }
 

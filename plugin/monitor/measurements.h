@@ -18,6 +18,8 @@ namespace teak {
 
 /* Scans whose aggregates the engine has computed. */
 extern std::atomic<uint64_t> group_by_pushdowns;
+/* Pages over which scans have passed, because no row matched the condition. */
+extern std::atomic<uint64_t> pages_passed_over;
 
 struct Measurements {
   // Seconds since the start of the oldest transaction that has a snapshot now; 0 if there is none.
@@ -31,6 +33,7 @@ struct Measurements {
   // Calls of the engine that failed because of damaged data.
   uint64_t corruption_errors;
   uint64_t group_by_pushdowns;
+  uint64_t pages_passed_over;
 };
 
 Measurements measure();

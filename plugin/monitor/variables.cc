@@ -243,6 +243,11 @@ static MYSQL_THDVAR_BOOL(
     "ER_CHECKREAD. OFF: locking reads and writes use the newest committed version",
     nullptr, nullptr, false);
 
+static MYSQL_THDVAR_BOOL(condition_pushdown, PLUGIN_VAR_OPCMDARG,
+                         "Scans of a whole table that take no locks decode the columns of WHERE first, and pass over "
+                         "pages without matching rows",
+                         nullptr, nullptr, true);
+
 static MYSQL_THDVAR_BOOL(group_by_pushdown, PLUGIN_VAR_OPCMDARG,
                          "COUNT, SUM, AVG, MIN and MAX of a whole table, with WHERE and GROUP BY, are computed by "
                          "column in the engine, where the "
@@ -272,6 +277,7 @@ struct st_mysql_sys_var *system_variables[] = {MYSQL_SYSVAR(cache_size),
                                                MYSQL_SYSVAR(page_size),
                                                MYSQL_SYSVAR(open_files),
                                                MYSQL_SYSVAR(refuse_stale_writes),
+                                               MYSQL_SYSVAR(condition_pushdown),
                                                MYSQL_SYSVAR(group_by_pushdown),
                                                MYSQL_SYSVAR(max_lock_memory),
                                                MYSQL_SYSVAR(last_lock_timeout),
@@ -316,6 +322,8 @@ ulonglong session_bulk_load_rows_per_second(THD *thd) { return THDVAR(thd, bulk_
 ulonglong session_bulk_load_bytes_per_second(THD *thd) { return THDVAR(thd, bulk_load_bytes_per_second); }
 
 bool tokudb_alias() { return accepts_tokudb; }
+
+bool session_condition_pushdown(THD *thd) { return THDVAR(thd, condition_pushdown); }
 
 bool session_group_by_pushdown(THD *thd) { return THDVAR(thd, group_by_pushdown); }
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/core.h"
-#include "pushdown/pushed_columns.h"
+#include "condition/pushed_columns.h"
 
 namespace teak {
 

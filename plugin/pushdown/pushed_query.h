@@ -16,8 +16,8 @@
 
 #include "base/core.h"
 #include "format/string_codec.h"
-#include "pushdown/pushed_columns.h"
-#include "pushdown/pushed_condition.h"
+#include "condition/pushed_columns.h"
+#include "condition/pushed_condition.h"
 #include "pushdown/pushed_expression.h"
 
 #include "group_by_handler.h"

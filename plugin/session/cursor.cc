@@ -31,6 +31,7 @@ void Cursor::bind(Session *session, teak_table *table, uint32_t index, teak_lock
     session_ = session, table_ = table, index_ = index, mode_ = mode, options_ = options;
   }
   drop_taken_rows();
+  filter_ = nullptr;
   positioned_ = has_last_ = unlocked_ = false;
   beyond_ = End::None;
   set_semi_consistent(false);
@@ -195,7 +196,10 @@ teak_status Cursor::take_rows(teak_row *row) {
   if (taken_ == nullptr) return TEAK_OUT_OF_MEMORY;
   const size_t passed = returned_rows_ == 0 ? 0 : returned_rows_ - 1;
   taken_rows_ = returned_rows_ = 0;
-  const teak_status status = teak_cursor_next_rows(cursor_, passed, taken_.get(), take_rows_max_, &taken_rows_);
+  const teak_status status =
+      filter_ == nullptr
+          ? teak_cursor_next_rows(cursor_, passed, taken_.get(), take_rows_max_, &taken_rows_)
+          : teak_cursor_next_matching_rows(cursor_, filter_, passed, taken_.get(), take_rows_max_, &taken_rows_);
   if (status == TEAK_OK) *row = taken_[returned_rows_++];
   take_rows_max_ = std::min(2 * take_rows_max_, TAKEN_ROWS_MAX);
   // The next rows are in several places, or not all visible.
@@ -272,6 +276,7 @@ void Cursor::close() {
   session_ = nullptr;
   table_ = nullptr;
   page_statistics_ = nullptr;
+  filter_ = nullptr;
   bounded_ = has_lower_ = has_upper_ = is_prefix_ = false;
   columns_unset_ = false;
 }

@@ -69,6 +69,9 @@ class Cursor {
   /* Lets consistent reads return only some columns of the values, see teak_cursor_set_columns(), until the cursor is
      bound again. ALL_COLUMNS: all columns. */
   void set_columns(const Columns &columns);
+  /* Lets next() pass over pages without rows that match the filter, until the cursor is bound again; nullptr: no filter. The
+     filter must outlive its use. */
+  void set_filter(teak_page_filter *filter) { filter_ = filter; }
   /* Sets the bounds or the prefix of another cursor. */
   teak_status copy_bounds(const Cursor &other);
 
@@ -129,6 +132,7 @@ class Cursor {
   teak_lock_mode mode_ = TEAK_LOCK_NONE;
   Options options_;
   ha_handler_stats *page_statistics_ = nullptr;
+  teak_page_filter *filter_ = nullptr;
   bool bounded_ = false;
   bool bounds_unset_ = false;  // the bounds have not been passed to the engine's cursor yet
   bool semi_consistent_ = false;

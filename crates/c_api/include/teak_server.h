@@ -146,7 +146,7 @@ teak_status teak_cursor_read_newest(teak_cursor *cursor);
 // needs only keys. teak_cursor_get() always returns values. Default: false.
 teak_status teak_cursor_skip_large_values(teak_cursor *cursor, bool skip);
 
-// --- Aggregates ----------------------------------------------------------------------------------
+// --- Aggregates and filters ----------------------------------------------------------------------
 // Conditions, groups and aggregates of all rows of an index, computed by column. The steps: open; for each
 // group: next, and get the parts of its key and its items; close.
 
@@ -212,6 +212,10 @@ typedef enum teak_aggregate_kind {
 // Aggregates of the rows of an index, from teak_aggregate_open() to teak_aggregate_close(). Used by the thread that
 // uses the transaction.
 typedef struct teak_aggregate teak_aggregate;
+
+// A condition by which scans pass over pages, from teak_page_filter_open() to teak_page_filter_close(). Used by one
+// thread at a time.
+typedef struct teak_page_filter teak_page_filter;
 
 // A column that a query reads.
 typedef struct teak_read_column {
@@ -312,6 +316,24 @@ typedef struct teak_aggregate_calls {
   void *context;
 } teak_aggregate_calls;
 
+// What a filter looks for.
+typedef struct teak_page_filter_query {
+  // How values begin that have the form of the index's columns; pages with others are not passed over.
+  teak_slice beginning;
+  // The columns that are compared, each once.
+  const teak_read_column *columns;
+  // Their number.
+  size_t column_count;
+  // The condition of the rows, as in teak_aggregate_query; at least one.
+  const teak_condition *conditions;
+  // The number of conditions.
+  size_t condition_count;
+  // As in teak_aggregate_calls.
+  bool (*accepts)(void *context, size_t condition, teak_slice text);
+  // Passed to `accepts`.
+  void *context;
+} teak_page_filter_query;
+
 // Prepares to compute aggregates of all rows of an index that a consistent read of the transaction sees. Close it
 // before the transaction ends and before the table is closed. TEAK_TABLE_CHANGED as for teak_cursor_open().
 // TEAK_INVALID_ARGUMENT if a number is needed of a column of byte strings or floats, or if an expression calculates
@@ -350,6 +372,27 @@ teak_status teak_aggregate_get_item(teak_aggregate *aggregate,
 
 // Frees an aggregate; NULL is allowed.
 void teak_aggregate_close(teak_aggregate *aggregate);
+
+// Prepares a filter for cursors of an index. TEAK_INVALID_ARGUMENT as for teak_aggregate_open().
+teak_status teak_page_filter_open(teak_table *table,
+                                  uint32_t index,
+                                  const teak_page_filter_query *query,
+                                  teak_page_filter **filter);
+
+// Moves to the next row like teak_cursor_next_rows(), but may pass over pages of which no row matches the filter's condition.
+// It returns all other rows, also those that do not match.
+teak_status teak_cursor_next_matching_rows(teak_cursor *cursor,
+                                           teak_page_filter *filter,
+                                           size_t passed,
+                                           teak_row *rows,
+                                           size_t capacity,
+                                           size_t *count);
+
+// The number of pages that were passed over with the filter. 0 for NULL.
+uint64_t teak_page_filter_passed(const teak_page_filter *filter);
+
+// Frees a filter; NULL is allowed.
+void teak_page_filter_close(teak_page_filter *filter);
 
 // --- Two-phase commit ----------------------------------------------------------------------------
 

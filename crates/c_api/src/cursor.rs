@@ -243,7 +243,7 @@ pub unsafe extern "C" fn teak_cursor_lock_ranges(cursor: *mut teak_cursor) -> te
 ///
 /// # Safety
 /// The contract of `boundary`; the transaction outlives the cursor.
-unsafe fn parts<'a>(
+pub(crate) unsafe fn parts<'a>(
     cursor: *mut teak_cursor,
 ) -> Result<(&'a mut Cursor, &'a mut EngineTransaction), Failure> {
     // SAFETY: the caller guarantees the contract of `boundary`.
@@ -278,7 +278,7 @@ fn found(found: Option<Row<'_>>, row: Out<teak_row>) -> Outcome {
 }
 
 #[inline]
-fn row_of(row: Row<'_>) -> teak_row {
+pub(crate) fn row_of(row: Row<'_>) -> teak_row {
     teak_row {
         key: teak_slice::of(row.key),
         value: teak_slice::of_optional((!row.is_value_skipped).then_some(row.value)),

@@ -11,6 +11,7 @@ pub mod indexes;
 pub mod jobs;
 pub mod locks;
 pub mod log;
+pub mod page_filter;
 pub mod prepared;
 pub mod salvage;
 pub mod table;

@@ -94,10 +94,14 @@ const SERVER: &[Section] = &[
         files: &["server/cursor"],
     },
     Section {
-        title: "Aggregates",
+        title: "Aggregates and filters",
         text: "Conditions, groups and aggregates of all rows of an index, computed by column. The steps: open; for each\n\
                group: next, and get the parts of its key and its items; close.",
-        files: &["server/aggregate_query", "server/aggregate"],
+        files: &[
+            "server/aggregate_query",
+            "server/aggregate",
+            "server/page_filter",
+        ],
     },
     Section {
         title: "Two-phase commit",

@@ -10,12 +10,15 @@ mod bounds;
 mod column_scan;
 mod gap_locks;
 mod locking;
+mod page_filter;
 mod policy;
 mod position;
 mod snapshot;
 
 pub use self::bounds::Seek;
 pub(crate) use self::column_scan::{ColumnBatch, ColumnScan};
+pub use self::page_filter::PageFilter;
+pub(crate) use self::page_filter::{OpenedPage, suits_columns};
 pub use self::policy::{LockPolicy, RowRetention};
 pub use self::position::{CursorMemory, Row, Rows};
 
@@ -27,6 +30,7 @@ use crate::error::EngineResult;
 use crate::index_number::IndexNumber;
 use crate::table_handle::TableHandle;
 use crate::transaction::EngineTransaction;
+use teak_aggregate::TextRules;
 use teak_base::bytes::prefix_successor;
 use teak_transactions::LockMode;
 use teak_tree::Projection;
@@ -328,10 +332,31 @@ impl Cursor {
         transaction.check_interrupt()?;
         match &mut self.kind {
             Kind::Snapshot(cursor) => cursor.next_rows(transaction, passed, max),
-            Kind::Locking(cursor) => {
-                let row = cursor.step(transaction, Motion::Forward)?;
-                Ok(row.map(Rows::One))
+            Kind::Locking(cursor) => cursor.next_row(transaction),
+        }
+    }
+
+    /// As [`Cursor::next_rows`], but may leave out pages of which no row matches the filter's condition. It returns all other rows,
+    /// also those that do not match. Only unbounded cursors in mode [`ReadMode::Snapshot`] leave out pages. `rules`: answers the
+    /// conditions of byte strings.
+    ///
+    /// # Errors
+    /// As [`Cursor::next_rows`]; `InvalidArgument` if the filter is one of another index.
+    pub fn next_matching_rows(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        filter: &mut PageFilter,
+        rules: &mut dyn TextRules,
+        passed: usize,
+        max: usize,
+    ) -> EngineResult<Option<Rows<'_>>> {
+        match &mut self.kind {
+            Kind::Snapshot(cursor) => {
+                cursor.pass_rows(passed)?;
+                filter.pass_pages(cursor, transaction, rules, passed + 1)?;
+                cursor.next_rows(transaction, 0, max)
             }
+            Kind::Locking(cursor) => cursor.next_row(transaction),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Aggregates of the rows of an index, computed by column where pages allow it.
 
-use crate::cursor::{ColumnBatch, ColumnScan, Row};
+use crate::cursor::{ColumnBatch, ColumnScan, OpenedPage, Row, suits_columns};
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
 use crate::table_handle::TableHandle;
@@ -11,7 +11,7 @@ use teak_aggregate::{
 };
 use teak_base::StorageError;
 use teak_columns::{Kind, Vector};
-use teak_tree::{Column, ColumnChoice, ColumnRows, ReadColumn};
+use teak_tree::{Column, ColumnChoice, ReadColumn};
 
 /// Rows of pages that are read by row, which are added together.
 const ROWS_MAX: usize = 4096;
@@ -73,21 +73,6 @@ impl EngineTransaction {
             true => Ok(scan),
             false => Err(invalid()),
         }
-    }
-}
-
-/// A page whose columns can be decoded.
-struct Page(ColumnRows);
-
-impl Columns for Page {
-    type Error = StorageError;
-
-    fn rows(&self) -> usize {
-        self.0.rows()
-    }
-
-    fn vector(&mut self, column: usize) -> Result<Vector, StorageError> {
-        self.0.vector(column)
     }
 }
 
@@ -161,10 +146,11 @@ impl GroupScan {
         };
         while let Some(batch) = self.scan.next(transaction)? {
             let is_well_formed = match batch {
-                ColumnBatch::Columns(columns) => {
+                ColumnBatch::Columns(mut columns) => {
                     // Rows are added in the order of their keys.
                     gathered.flush(&self.choice, &mut self.aggregator, caller)?;
-                    self.aggregator.add(&mut Page(columns), as_rules(caller))?;
+                    self.aggregator
+                        .add(&mut OpenedPage(&mut columns), as_rules(caller))?;
                     true
                 }
                 ColumnBatch::Rows(rows) => {
@@ -277,29 +263,24 @@ impl GroupScan {
             let column = self.choice.column(column);
             column.is_some_and(|of| of.kind() == Kind::Float)
         };
-        let is_text = |column: usize| {
-            let column = self.choice.column(column);
-            column.is_none_or(|of| of.kind() == Kind::Bytes)
-        };
         // Equal floats may have different bytes.
         if self.query.keys.iter().any(|key| is_float(key.column)) {
             return false;
         }
         let mut aggregates = self.query.aggregates.iter();
         let condition = self.query.condition.as_ref();
-        aggregates.all(|aggregate| match aggregate {
-            Aggregate::CountRows | Aggregate::Count(_) => true,
-            Aggregate::Min(column) | Aggregate::Max(column) => has_numbers(column),
-            Aggregate::SumFloats(column)
-            | Aggregate::MinFloat(column)
-            | Aggregate::MaxFloat(column) => is_float(*column),
-            Aggregate::Sum(expression) => {
-                expression.columns().iter().all(has_numbers) && self.is_exact(expression)
-            }
-        }) && condition.is_none_or(|of| {
-            let (mut numbers, mut texts) = (of.numbers().into_iter(), of.texts().into_iter());
-            numbers.all(|column| has_numbers(&column) || is_float(column)) && texts.all(is_text)
-        })
+        let suits = condition.is_none_or(|condition| suits_columns(condition, &self.choice));
+        suits
+            && aggregates.all(|aggregate| match aggregate {
+                Aggregate::CountRows | Aggregate::Count(_) => true,
+                Aggregate::Min(column) | Aggregate::Max(column) => has_numbers(column),
+                Aggregate::SumFloats(column)
+                | Aggregate::MinFloat(column)
+                | Aggregate::MaxFloat(column) => is_float(*column),
+                Aggregate::Sum(expression) => {
+                    expression.columns().iter().all(has_numbers) && self.is_exact(expression)
+                }
+            })
     }
 }
 

@@ -96,7 +96,9 @@ pub use core::backup_history::BackupId;
 pub use core::backup_job::BackupState;
 pub use core::counters::COUNTERS;
 pub use core::delays::{DelayCause, DelayCounts};
-pub use cursor::{Cursor, CursorMemory, LockPolicy, ReadMode, Row, RowRetention, Rows, Seek};
+pub use cursor::{
+    Cursor, CursorMemory, LockPolicy, PageFilter, ReadMode, Row, RowRetention, Rows, Seek,
+};
 pub use definition::{INDEXES_MAX, IndexDefinition, METADATA_BYTES_MAX, TableDefinition};
 pub use engine::Engine;
 pub use error::{EngineError, EngineResult};

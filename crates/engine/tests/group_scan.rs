@@ -1,63 +1,15 @@
 //! Aggregates of the rows of an index.
 
+use crate::common::column_rows::*;
 use crate::common::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use teak_engine::aggregate::{Aggregate, Condition, Expression, Key, Query, Step, TextRules};
 use teak_engine::{
     Column, ColumnKind, Engine, EngineError, EngineTransaction, GroupScan, GroupScanCaller,
-    IndexNumber, PageColumns, ReadColumn, RowChange, RowEntry, TableHandle, ValueTail,
+    IndexNumber, PageColumns, ReadColumn, TableHandle,
 };
 use teak_testing::FaultDisk;
-
-/// How values begin; earlier ones begin with another byte, and lack the number.
-const FORM: u8 = 2;
-
-fn columns() -> PageColumns {
-    let column = |kind, width| Column::new(kind, width).unwrap();
-    let tail = ValueTail {
-        optional: vec![],
-        variable: vec![None],
-    };
-    PageColumns::with_tail(
-        vec![column(ColumnKind::UnsignedBig, 4)],
-        vec![
-            column(ColumnKind::Bytes, 1),
-            column(ColumnKind::UnsignedLittle, 8),
-        ],
-        tail,
-    )
-}
-
-fn current(number: u64, text: &str) -> Vec<u8> {
-    let mut value = vec![FORM];
-    value.extend_from_slice(&number.to_le_bytes());
-    value.push(u8::try_from(text.len()).unwrap());
-    value.extend_from_slice(text.as_bytes());
-    value
-}
-
-fn table() -> (Engine, TableHandle) {
-    let disk = Arc::new(FaultDisk::new(1));
-    let engine = open(&disk);
-    let mut definition = definition("./db/t");
-    definition.indexes.truncate(1);
-    definition.indexes[0].columns = columns();
-    engine.create_table(&definition).unwrap();
-    let table = engine.open_table("./db/t").unwrap();
-    (engine, table)
-}
-
-fn put(t: &mut EngineTransaction, table: &TableHandle, key: u32, value: &[u8]) {
-    let key = key.to_be_bytes();
-    let entry = RowEntry {
-        index: IndexNumber::ROWS,
-        unique: true,
-        key: &key,
-        value,
-    };
-    t.insert(table, &[entry]).unwrap();
-}
 
 struct Caller {
     converted: Vec<u8>,
@@ -85,18 +37,6 @@ impl GroupScanCaller for Caller {
         self.converted = current(1, text);
         Some(&self.converted)
     }
-}
-
-fn update_row(t: &mut EngineTransaction, table: &TableHandle, key: u32, value: &[u8]) {
-    let key = key.to_be_bytes();
-    let change = RowChange {
-        index: IndexNumber::ROWS,
-        unique: true,
-        old_key: Some(&key),
-        new_key: Some(&key),
-        new_value: value,
-    };
-    t.update(table, &[change]).unwrap();
 }
 
 /// Groups by the string, without its case: the number of rows, and the sum of the numbers that are at least `min`.

@@ -47,6 +47,7 @@ mod older_snapshots;
 mod online_unique;
 mod open_files;
 mod orphans;
+mod page_filter;
 mod page_rows;
 mod parallel_recovery;
 mod prepared;

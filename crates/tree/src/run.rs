@@ -20,6 +20,7 @@ mod writer;
 mod writer_options;
 
 pub use column_rows::ColumnRows;
+pub(crate) use cursor::FollowingPage;
 pub use cursor::RunCursor;
 pub(crate) use description::SEPARATE_FRACTION;
 pub use description::{RunDescription, SeparateTotals};

@@ -110,8 +110,9 @@ pub unsafe extern "C" fn teak_aggregate_open(
     let handle = transaction;
     boundary!([owned(transaction), reference(table), reference(query), reference(calls), out(aggregate)] {
         // SAFETY: the contract of `boundary`.
-        let beginning = unsafe { query.beginning.bytes()? };
-        let columns = columns_of(query)?;
+        let (beginning, columns) = unsafe {
+            (query.beginning.bytes()?, columns_of(query.columns, query.column_count)?)
+        };
         let index = IndexNumber(index);
         let (wanted, memory_max) = (query_of(query)?, query.memory_max);
         let scan =

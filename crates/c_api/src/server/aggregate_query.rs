@@ -220,7 +220,16 @@ fn condition_of(
     })
 }
 
-fn conditions_of(conditions: &[teak_condition]) -> Result<Option<Condition>, Failure> {
+/// The condition of rows; `None` if there are no conditions.
+///
+/// # Safety
+/// The contract of `boundary`.
+pub(super) unsafe fn conditions_of(
+    conditions: *const teak_condition,
+    count: usize,
+) -> Result<Option<Condition>, Failure> {
+    // SAFETY: the caller guarantees it.
+    let conditions = unsafe { array(conditions, count, "conditions")? };
     let mut stack = Vec::new();
     for condition in conditions {
         let condition = condition_of(condition, &mut stack)?;
@@ -269,10 +278,16 @@ fn aggregate_of(item: &teak_aggregate_item) -> Result<Aggregate, Failure> {
     })
 }
 
-/// The columns that the query reads.
-pub(super) fn columns_of(query: &teak_aggregate_query) -> Result<Vec<ReadColumn>, Failure> {
-    // SAFETY: the contract of `boundary`.
-    let columns = unsafe { array(query.columns, query.column_count, "columns")? };
+/// The columns that are read.
+///
+/// # Safety
+/// The contract of `boundary`.
+pub(super) unsafe fn columns_of(
+    columns: *const teak_read_column,
+    count: usize,
+) -> Result<Vec<ReadColumn>, Failure> {
+    // SAFETY: the caller guarantees it.
+    let columns = unsafe { array(columns, count, "columns")? };
     let column = |column: &teak_read_column| {
         let number = column.number;
         if !column.is_in_key {
@@ -288,9 +303,9 @@ pub(super) fn columns_of(query: &teak_aggregate_query) -> Result<Vec<ReadColumn>
 /// The query of the engine.
 pub(super) fn query_of(query: &teak_aggregate_query) -> Result<Query, Failure> {
     // SAFETY: the contract of `boundary`, for all of these.
-    let (conditions, keys, items) = unsafe {
+    let (condition, keys, items) = unsafe {
         (
-            array(query.conditions, query.condition_count, "conditions")?,
+            conditions_of(query.conditions, query.condition_count)?,
             array(query.keys, query.key_count, "keys")?,
             array(query.items, query.item_count, "items")?,
         )
@@ -301,7 +316,7 @@ pub(super) fn query_of(query: &teak_aggregate_query) -> Result<Query, Failure> {
     };
     Ok(Query {
         columns: query.column_count,
-        condition: conditions_of(conditions)?,
+        condition,
         keys: keys.iter().map(key).collect(),
         aggregates: items.iter().map(aggregate_of).collect::<Result<_, _>>()?,
     })

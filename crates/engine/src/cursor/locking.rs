@@ -15,7 +15,7 @@
 use super::bounds::Motion;
 use super::gap_locks::{LockedInterval, Move, lock_absent_key};
 use super::policy::{LockPolicy, RowRetention};
-use super::position::{CursorMemory, Found, IndexPosition, Row};
+use super::position::{CursorMemory, Found, IndexPosition, Row, Rows};
 use crate::core::index::Index;
 use crate::error::EngineResult;
 use crate::newest_version::{LockedRead, LockingRead};
@@ -172,6 +172,15 @@ impl LockingCursor {
             }
             return self.advance(transaction, motion);
         }
+    }
+
+    /// The next row: each row is locked before it is returned.
+    pub(super) fn next_row(
+        &mut self,
+        transaction: &mut EngineTransaction,
+    ) -> EngineResult<Option<Rows<'_>>> {
+        let row = self.step(transaction, Motion::Forward)?;
+        Ok(row.map(Rows::One))
     }
 
     pub(super) fn step(

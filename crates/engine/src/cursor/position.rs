@@ -159,7 +159,7 @@ impl CursorMemory {
 pub(super) struct IndexPosition {
     pub(super) index: Arc<Index>,
     pub(super) table: Arc<Table>,
-    number: IndexNumber,
+    pub(super) number: IndexNumber,
     pub(super) view: Option<Arc<ReadView>>,
     serial: ViewSerial,
     /// Created at the first move, and again after a change of the view or the index. Boxed, because it is large and

@@ -4,10 +4,13 @@ use super::bounds::Motion;
 use super::position::{CursorMemory, Found, IndexPosition, Row, Rows, Scanned, no_tree};
 use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
+use crate::index_number::IndexNumber;
 use crate::transaction::EngineTransaction;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_transactions::ViewKind;
-use teak_tree::{ColumnChoice, ColumnRows, Projection};
+use teak_base::StorageResult;
+use teak_transactions::{ReadView, ViewKind};
+use teak_tree::{ColumnChoice, ColumnRows, Projection, TreeCursor};
 
 pub(super) struct SnapshotCursor {
     position: IndexPosition,
@@ -52,6 +55,10 @@ impl SnapshotCursor {
 
     pub(super) fn index(&self) -> &Index {
         &self.position.index
+    }
+
+    pub(super) fn index_number(&self) -> IndexNumber {
+        self.position.number
     }
 
     pub(super) fn read_newest(&mut self) {
@@ -236,6 +243,38 @@ impl SnapshotCursor {
         transaction: &EngineTransaction,
         choice: &ColumnChoice,
     ) -> EngineResult<Option<ColumnRows>> {
+        let Some(tree) = self.tree_before_page(transaction)? else {
+            return Ok(None);
+        };
+        let columns = tree.next_columns(choice);
+        let columns = transaction.core.checked(&self.position.index, columns)?;
+        if let Some(columns) = &columns {
+            self.scan.entries += columns.rows() as u64;
+        }
+        Ok(columns)
+    }
+
+    /// Passes over this page if `may_pass` returns true for it. Returns whether it has passed one.
+    pub(super) fn pass_page_if(
+        &mut self,
+        transaction: &EngineTransaction,
+        choice: &ColumnChoice,
+        may_pass: &mut dyn FnMut(&mut ColumnRows) -> StorageResult<bool>,
+    ) -> EngineResult<bool> {
+        let Some(tree) = self.tree_before_page(transaction)? else {
+            return Ok(false);
+        };
+        let passed = tree.pass_page_if(choice, may_pass);
+        let passed = transaction.core.checked(&self.position.index, passed)?;
+        self.scan.entries += passed.unwrap_or(0) as u64;
+        Ok(passed.is_some())
+    }
+
+    /// The tree's cursor, if a page may be the next one of the scan as a whole.
+    fn tree_before_page(
+        &mut self,
+        transaction: &EngineTransaction,
+    ) -> EngineResult<Option<&mut TreeCursor<Arc<ReadView>>>> {
         let position = &mut self.position;
         if position.found != Found::InTree
             || !position.is_current(transaction.serial)
@@ -243,15 +282,10 @@ impl SnapshotCursor {
         {
             return Ok(None);
         }
-        let Some(tree) = &mut position.tree else {
-            return Err(no_tree());
-        };
-        let columns = tree.next_columns(choice);
-        let columns = transaction.core.checked(&position.index, columns)?;
-        if let Some(columns) = &columns {
-            self.scan.entries += columns.rows() as u64;
+        match &mut position.tree {
+            Some(tree) => Ok(Some(tree.as_mut())),
+            None => Err(no_tree()),
         }
-        Ok(columns)
     }
 
     /// The first step after a change of the bounds, the view or the index: it starts from the key

@@ -1,5 +1,6 @@
 //! A small table for tests: rows in index 0, entries `value + key` in index 1.
 pub mod backup;
+pub mod column_rows;
 pub mod repair;
 
 use std::sync::{Arc, Mutex};

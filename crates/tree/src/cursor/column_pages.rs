@@ -3,10 +3,17 @@
 use super::{CursorPosition, TreeCursor};
 use crate::merge::heap::Direction;
 use crate::page::ColumnChoice;
-use crate::run::ColumnRows;
+use crate::run::{ColumnRows, FollowingPage};
 use crate::{RunCursor, VersionCursor};
 use teak_base::visibility::Visibility;
 use teak_base::{StorageResult, WriteId};
+
+/// A page whose rows are the next ones.
+struct NextPage {
+    source: usize,
+    page: FollowingPage,
+    columns: ColumnRows,
+}
 
 impl<V: Visibility> TreeCursor<V> {
     /// If the cursor is on the last row of a page, or has passed a page, and the reader sees all rows of the page
@@ -17,6 +24,37 @@ impl<V: Visibility> TreeCursor<V> {
     /// # Errors
     /// As [`TreeCursor::seek`].
     pub fn next_columns(&mut self, choice: &ColumnChoice) -> StorageResult<Option<ColumnRows>> {
+        let next = self.next_page(choice)?;
+        Ok(next.map(|next| {
+            self.pass_page(next.source, &next.page, next.columns.write());
+            next.columns
+        }))
+    }
+
+    /// As [`TreeCursor::next_columns`], but passes the page only if `may_pass` returns true for its columns. Returns the
+    /// number of rows that were passed. If the page is not passed, a following step does not read it again.
+    ///
+    /// # Errors
+    /// As [`TreeCursor::seek`]; errors of `may_pass`.
+    pub fn pass_page_if(
+        &mut self,
+        choice: &ColumnChoice,
+        may_pass: &mut dyn FnMut(&mut ColumnRows) -> StorageResult<bool>,
+    ) -> StorageResult<Option<usize>> {
+        let Some(mut next) = self.next_page(choice)? else {
+            return Ok(None);
+        };
+        if may_pass(&mut next.columns)? {
+            self.pass_page(next.source, &next.page, next.columns.write());
+            return Ok(Some(next.columns.rows()));
+        }
+        if let Some((run, _)) = self.run_at(next.source) {
+            run.keep_page(next.page, next.columns)?;
+        }
+        Ok(None)
+    }
+
+    fn next_page(&mut self, choice: &ColumnChoice) -> StorageResult<Option<NextPage>> {
         let (source, write) = match self.position {
             CursorPosition::Source(source) => (source, None),
             CursorPosition::PassedPage { source, write } => (source, Some(write)),
@@ -31,16 +69,20 @@ impl<V: Visibility> TreeCursor<V> {
         }
         self.check_interrupt()?;
         self.keep_key();
+        // After an error the cursor is nowhere.
         let before = std::mem::replace(&mut self.position, CursorPosition::None);
-        let columns = self.columns_after(source, write, choice)?;
-        self.position = match &columns {
-            Some(columns) => {
-                let write = columns.write();
-                CursorPosition::PassedPage { source, write }
-            }
-            None => before,
-        };
-        Ok(columns)
+        let next = self.columns_after(source, write, choice)?;
+        self.position = before;
+        Ok(next)
+    }
+
+    fn pass_page(&mut self, source: usize, page: &FollowingPage, write: WriteId) {
+        self.key.clear();
+        self.key.extend_from_slice(page.last_key());
+        if let Some((run, _)) = self.run_at(source) {
+            run.pass_page(page);
+        }
+        self.position = CursorPosition::PassedPage { source, write };
     }
 
     /// The last key of the page that the cursor has passed.
@@ -55,7 +97,7 @@ impl<V: Visibility> TreeCursor<V> {
         source: usize,
         write: Option<WriteId>,
         choice: &ColumnChoice,
-    ) -> StorageResult<Option<ColumnRows>> {
+    ) -> StorageResult<Option<NextPage>> {
         let on_row = self
             .sources
             .get(source)
@@ -88,12 +130,11 @@ impl<V: Visibility> TreeCursor<V> {
         if write_before != Some(columns.write()) && columns.first_key()? <= self.key {
             return Ok(None);
         }
-        self.key.clear();
-        self.key.extend_from_slice(last_key);
-        if let Some((run, _)) = self.run_at(source) {
-            run.pass_page(&following);
-        }
-        Ok(Some(columns))
+        Ok(Some(NextPage {
+            source,
+            page: following,
+            columns,
+        }))
     }
 
     fn run_at(&mut self, source: usize) -> Option<(&mut RunCursor, bool)> {

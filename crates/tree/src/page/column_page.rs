@@ -130,6 +130,11 @@ impl ColumnPage {
         self.firsts.chunks_exact(self.first_bytes)
     }
 
+    /// The bytes of the page.
+    pub(crate) fn into_raw(self) -> Vec<u8> {
+        self.raw
+    }
+
     /// The number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {

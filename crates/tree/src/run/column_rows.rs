@@ -1,9 +1,9 @@
 //! Reading the columns of a page for a calculation.
 
-use super::{IndexBlock, PageNumber, Run, record_of};
+use super::{IndexBlock, PageNumber, ReadPattern, Run, record_of};
 use crate::Page;
-use crate::cache::Cached;
-use crate::page::{ColumnChoice, ColumnPage, Opened};
+use crate::cache::{Cached, Priority};
+use crate::page::{ColumnChoice, ColumnPage, Opened, Projection};
 use std::sync::Arc;
 use teak_base::{StorageResult, WriteId};
 use teak_block_file::{BlockAddress, ReadAhead};
@@ -58,6 +58,25 @@ impl ColumnRows {
 }
 
 impl Run {
+    /// The page of which columns were read, with its rows.
+    pub(super) fn page_of_columns(
+        &self,
+        block: &IndexBlock,
+        number: PageNumber,
+        columns: ColumnRows,
+        pattern: ReadPattern,
+        projection: Option<&Projection>,
+    ) -> StorageResult<Arc<Page>> {
+        let raw = columns.page.into_raw();
+        let page = self.decode_page(block, number, raw, projection)?;
+        let (file, offset) = (self.file.file_id(), columns.address.offset);
+        if pattern == ReadPattern::Random && self.cache.peek(file, offset).is_none() {
+            let cached = Cached::Page(Arc::clone(&page));
+            self.cache.insert(file, offset, Priority::Normal, cached);
+        }
+        Ok(page)
+    }
+
     /// Reads a page of the run, which must exist, for a calculation. It is not put into the cache.
     pub(super) fn read_columns(
         self: &Arc<Self>,

@@ -257,6 +257,21 @@ impl RunCursor {
         }
     }
 
+    /// Decodes the rows of a page of which columns were read, for the step that follows.
+    pub(crate) fn keep_page(
+        &mut self,
+        following: FollowingPage,
+        columns: ColumnRows,
+    ) -> StorageResult<()> {
+        let FollowingPage { number, block } = following;
+        let projection = self.projection.as_ref();
+        let page = self
+            .run
+            .page_of_columns(&block, number, columns, self.pattern, projection)?;
+        self.following = Some((number, page));
+        Ok(())
+    }
+
     /// Notes that the columns of this page were used.
     pub(crate) fn pass_page(&mut self, following: &FollowingPage) {
         self.passed = Some(following.number);

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/core.h"
-#include "pushdown/pushed_columns.h"
+#include "condition/pushed_columns.h"
 
 namespace teak {
 
@@ -27,6 +27,10 @@ class PushedCondition {
 
   /* Adds a condition; its constants are evaluated now. False: the engine cannot evaluate it exactly as the server. */
   bool add(Item *item);
+
+  /* Adds those parts of a condition that the engine can evaluate; a row that does not match them does not match the
+     condition. False: there are none. */
+  bool add_parts(Item *item);
 
   /* In postfix order. */
   const std::vector<teak_condition> &conditions() const { return conditions_; }

@@ -51,6 +51,9 @@ class PushedColumns {
   /* As above, for an item that is a column. Sets the field. */
   std::optional<uint32_t> place_of(Item *item, const Field **field);
 
+  /* Forgets all columns but the first `count`. */
+  void forget_after(size_t count) { columns_.resize(count); }
+
   /* For each place the column. */
   const std::vector<teak_read_column> &columns() const { return columns_; }
 

@@ -6,7 +6,7 @@
 
 /* See pushed_columns.h. */
 
-#include "pushdown/pushed_columns.h"
+#include "condition/pushed_columns.h"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 /* See pushed_condition.h. A comparison with a constant between two numbers of a column, for example of an integer with 1.5,
    is one with the number below or above. */
 
-#include "pushdown/pushed_condition.h"
+#include "condition/pushed_condition.h"
 
 #include <algorithm>
 #include <cmath>
@@ -79,6 +79,31 @@ bool PushedCondition::add(Item *item) {
   for (Item *part; (part = each++) != nullptr; operands++)
     if (!add(part)) return false;
   add_operator(type == Item_func::COND_AND_FUNC ? TEAK_CONDITION_ALL : TEAK_CONDITION_ANY, operands);
+  return true;
+}
+
+bool PushedCondition::add_parts(Item *item) {
+  size_t added = 0;
+  auto add_part = [this, &added](Item *part) {
+    const size_t conditions = conditions_.size(), numbers = numbers_.size(), texts = texts_.size();
+    const size_t columns = columns_.columns().size();
+    if (add(part)) {
+      added++;
+      return;
+    }
+    conditions_.resize(conditions);
+    numbers_.resize(numbers);
+    texts_.resize(texts);
+    columns_.forget_after(columns);
+  };
+  if (item->type() == Item::COND_ITEM && static_cast<Item_cond *>(item)->functype() == Item_func::COND_AND_FUNC) {
+    List_iterator_fast<Item> each(*static_cast<Item_cond *>(item)->argument_list());
+    while (Item *part = each++) add_part(part);
+  } else {
+    add_part(item);
+  }
+  if (added == 0) return false;
+  add_operator(TEAK_CONDITION_ALL, added);
   return true;
 }
 

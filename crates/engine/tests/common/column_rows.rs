@@ -1,0 +1,75 @@
+//! A table with keys of four bytes, whose values have a number and a string as columns.
+
+use super::{definition, options};
+use std::sync::Arc;
+use teak_disk::Disk;
+use teak_engine::{
+    Column, ColumnKind, Engine, EngineOptions, EngineTransaction, IndexNumber, PageColumns,
+    RowChange, RowEntry, TableHandle, ValueTail,
+};
+use teak_testing::FaultDisk;
+
+/// How values begin; earlier ones begin with another byte, and lack the number.
+pub const FORM: u8 = 2;
+
+fn columns() -> PageColumns {
+    let column = |kind, width| Column::new(kind, width).unwrap();
+    let tail = ValueTail {
+        optional: vec![],
+        variable: vec![None],
+    };
+    PageColumns::with_tail(
+        vec![column(ColumnKind::UnsignedBig, 4)],
+        vec![
+            column(ColumnKind::Bytes, 1),
+            column(ColumnKind::UnsignedLittle, 8),
+        ],
+        tail,
+    )
+}
+
+pub fn current(number: u64, text: &str) -> Vec<u8> {
+    let mut value = vec![FORM];
+    value.extend_from_slice(&number.to_le_bytes());
+    value.push(u8::try_from(text.len()).unwrap());
+    value.extend_from_slice(text.as_bytes());
+    value
+}
+
+pub fn table() -> (Engine, TableHandle) {
+    table_with(options())
+}
+
+pub fn table_with(options: EngineOptions) -> (Engine, TableHandle) {
+    let disk: Arc<dyn Disk> = Arc::new(FaultDisk::new(1));
+    let engine = Engine::open(disk, options).unwrap();
+    let mut definition = definition("./db/t");
+    definition.indexes.truncate(1);
+    definition.indexes[0].columns = columns();
+    engine.create_table(&definition).unwrap();
+    let table = engine.open_table("./db/t").unwrap();
+    (engine, table)
+}
+
+pub fn put(t: &mut EngineTransaction, table: &TableHandle, key: u32, value: &[u8]) {
+    let key = key.to_be_bytes();
+    let entry = RowEntry {
+        index: IndexNumber::ROWS,
+        unique: true,
+        key: &key,
+        value,
+    };
+    t.insert(table, &[entry]).unwrap();
+}
+
+pub fn update_row(t: &mut EngineTransaction, table: &TableHandle, key: u32, value: &[u8]) {
+    let key = key.to_be_bytes();
+    let change = RowChange {
+        index: IndexNumber::ROWS,
+        unique: true,
+        old_key: Some(&key),
+        new_key: Some(&key),
+        new_value: value,
+    };
+    t.update(table, &[change]).unwrap();
+}

@@ -1,0 +1,213 @@
+//! Scans that pass over pages without rows that match a condition.
+
+use crate::common::column_rows::*;
+use crate::common::*;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use teak_engine::aggregate::{Condition, TextRules};
+use teak_engine::{
+    Engine, EngineError, EngineTransaction, IndexNumber, PageFilter, ReadColumn, ReadMode,
+    TableHandle,
+};
+use teak_testing::Random;
+
+const ROWS: u32 = 20_000;
+
+/// A table whose leaves have many pages.
+fn paged_table() -> (Engine, TableHandle) {
+    let mut options = options();
+    options.tree.leaf_bytes = 256 << 10;
+    options.tree.child_buffer_bytes = 1 << 20;
+    options.tree.run_bytes_max = 1 << 20;
+    options.tree.page_bytes = 2048;
+    table_with(options)
+}
+
+struct Rules;
+
+impl TextRules for Rules {
+    fn weigh(&mut self, _key: usize, _text: &[u8], _out: &mut Vec<u8>) {}
+
+    fn accepts(&mut self, condition: usize, text: &[u8]) -> bool {
+        condition == 0 && text == b"wanted"
+    }
+}
+
+type Contents = BTreeMap<u32, Vec<u8>>;
+
+fn filter(table: &TableHandle, condition: Condition) -> PageFilter {
+    let columns = [1, 2].map(ReadColumn::Value);
+    let filter = table.page_filter(IndexNumber::ROWS, &[FORM], &columns, condition);
+    filter.unwrap()
+}
+
+/// Rows whose numbers are in this range. The engine's numbers of unsigned integers of eight bytes are less by 2^63.
+fn within(min: u64, max: u64) -> Condition {
+    let number = |number: u64| (number ^ 1 << 63).cast_signed();
+    Condition::Within {
+        column: 0,
+        min: number(min),
+        max: number(max),
+    }
+}
+
+/// The rows that a scan with this filter returns.
+fn scan(t: &mut EngineTransaction, table: &TableHandle, filter: &mut PageFilter) -> Contents {
+    let mut cursor = t
+        .cursor(table, IndexNumber::ROWS, ReadMode::Snapshot)
+        .unwrap();
+    let mut found = Contents::new();
+    let mut add = |key: &[u8], value: &[u8]| {
+        let key = u32::from_be_bytes(key.try_into().unwrap());
+        assert!(found.last_key_value().is_none_or(|(last, _)| *last < key));
+        found.insert(key, value.to_vec());
+    };
+    if let Some(row) = cursor.first(t).unwrap() {
+        add(row.key, row.value);
+    }
+    let mut passed = 0;
+    while let Some(rows) = cursor
+        .next_matching_rows(t, filter, &mut Rules, passed, 32)
+        .unwrap()
+    {
+        rows.iter().for_each(|row| add(row.key, row.value));
+        passed = rows.len() - 1;
+    }
+    found
+}
+
+/// Whether a scan returned all rows that match, and no rows that do not exist.
+fn check(found: &Contents, rows: &Contents, matches: impl Fn(&[u8]) -> bool) {
+    for (key, value) in found {
+        assert_eq!(rows.get(key), Some(value));
+    }
+    for (key, value) in rows.iter().filter(|(_, value)| matches(value)) {
+        assert_eq!(found.get(key), Some(value));
+    }
+}
+
+fn number_of(value: &[u8]) -> u64 {
+    u64::from_le_bytes(value[1..9].try_into().unwrap())
+}
+
+#[test]
+fn pages_without_matching_rows_are_passed_over() {
+    let (engine, table) = paged_table();
+    let mut rows = Contents::new();
+    commit(&engine, |t| {
+        for key in 0..ROWS {
+            let text = if key == 17_000 { "wanted" } else { "other" };
+            let value = current(u64::from(key), text);
+            put(t, &table, key, &value);
+            rows.insert(key, value);
+        }
+    });
+    engine.settle().unwrap();
+    let mut t = begin(&engine);
+    let mut narrow = filter(&table, within(9000, 9100));
+    let found = scan(&mut t, &table, &mut narrow);
+    check(&found, &rows, |value| {
+        (9000..=9100).contains(&number_of(value))
+    });
+    assert!(narrow.passed_pages() > 0 && found.len() < rows.len() / 2);
+    let accepted = Condition::Accepted {
+        column: 1,
+        condition: 0,
+    };
+    let mut strings = filter(&table, accepted);
+    let found = scan(&mut t, &table, &mut strings);
+    check(&found, &rows, |value| value.ends_with(b"wanted"));
+    assert!(strings.passed_pages() > 0 && found.len() < rows.len() / 2);
+    // No row matches: only the first page is read by row.
+    let found = scan(
+        &mut t,
+        &table,
+        &mut filter(&table, within(1 << 40, 1 << 41)),
+    );
+    assert!(!found.is_empty() && found.len() < rows.len() / 2);
+    // All rows match.
+    let mut wide = filter(&table, within(0, u64::MAX));
+    assert_eq!(scan(&mut t, &table, &mut wide), rows);
+    assert_eq!(wide.passed_pages(), 0);
+}
+
+#[test]
+fn each_transaction_finds_all_matching_rows_that_it_sees() {
+    let (engine, table) = paged_table();
+    let mut random = Random::new(5);
+    let mut rows = Contents::new();
+    commit(&engine, |t| {
+        for key in (0..ROWS).step_by(2) {
+            let value = current(u64::from(key), "a");
+            put(t, &table, key, &value);
+            rows.insert(key, value);
+        }
+    });
+    engine.settle().unwrap();
+    let mut passed = 0;
+    for round in 0..12 {
+        let mut old = begin(&engine);
+        let before = rows.clone();
+        // The snapshot is taken.
+        scan(&mut old, &table, &mut filter(&table, within(0, 0)));
+        commit(&engine, |t| {
+            for _ in 0..random.below(6) {
+                let key = random.below(u64::from(ROWS)) as u32;
+                let value = current(random.below(u64::from(ROWS)), "b");
+                match rows.contains_key(&key) {
+                    true => update_row(t, &table, key, &value),
+                    false => put(t, &table, key, &value),
+                }
+                rows.insert(key, value);
+            }
+        });
+        if round % 4 == 3 {
+            engine.settle().unwrap();
+        }
+        let mut new = begin(&engine);
+        let mut own = rows.clone();
+        if round % 3 == 0 {
+            let (key, value) = (random.below(u64::from(ROWS)) as u32 | 1, current(77, "own"));
+            if let Entry::Vacant(place) = own.entry(key) {
+                put(&mut new, &table, key, &value);
+                place.insert(value);
+            }
+        }
+        for (t, rows) in [(&mut old, &before), (&mut new, &own)] {
+            let min = random.below(u64::from(ROWS));
+            let mut chosen = filter(&table, within(min, min + 500));
+            let found = scan(t, &table, &mut chosen);
+            check(&found, rows, |value| {
+                (min..=min + 500).contains(&number_of(value))
+            });
+            passed += chosen.passed_pages();
+        }
+        new.rollback();
+        old.rollback();
+    }
+    assert!(passed > 0);
+}
+
+#[test]
+fn unsuitable_filters_are_errors() {
+    let (_engine, table) = table();
+    let open = |columns: &[usize], condition| {
+        let columns: Vec<_> = columns.iter().copied().map(ReadColumn::Value).collect();
+        let filter = table.page_filter(IndexNumber::ROWS, &[FORM], &columns, condition);
+        filter.map(|_| ())
+    };
+    let accepted = |column| Condition::Accepted {
+        column,
+        condition: 0,
+    };
+    assert!(open(&[1, 2], within(0, 1)).is_ok());
+    for (columns, condition) in [
+        (&[2][..], within(0, 1)),
+        (&[1], accepted(0)),
+        (&[1], accepted(1)),
+        (&[3], within(0, 1)),
+    ] {
+        let refused = open(columns, condition);
+        assert!(matches!(refused, Err(EngineError::InvalidArgument(_))));
+    }
+}

@@ -1,11 +1,11 @@
 //! Cursors.
 
-use crate::boundary::{Failure, Out, Outcome, boundary, exclusive, free, reference};
+use crate::boundary::{Failure, Out, OutArray, Outcome, boundary, exclusive, free, reference};
 use crate::handles::{teak_columns, teak_cursor, teak_table, teak_transaction};
 use crate::slice::teak_slice;
 use crate::status::teak_status::{self, TEAK_NOT_FOUND, TEAK_OK};
 use ::teak_engine::{
-    Cursor, EngineResult, EngineTransaction, IndexNumber, LockPolicy, ReadMode, Row, Seek,
+    Cursor, EngineResult, EngineTransaction, IndexNumber, LockPolicy, ReadMode, Row, Rows, Seek,
 };
 
 /// How a cursor reads, and the mode of a lock.
@@ -277,8 +277,23 @@ fn found(found: Option<Row<'_>>, row: Out<teak_row>) -> Outcome {
     Ok(TEAK_OK)
 }
 
+/// Returns rows that were found.
 #[inline]
-pub(crate) fn row_of(row: Row<'_>) -> teak_row {
+pub(crate) fn return_rows(
+    found: Option<Rows<'_>>,
+    rows: OutArray<teak_row>,
+    count: Out<usize>,
+) -> Outcome {
+    let Some(found) = found else {
+        return Ok(TEAK_NOT_FOUND);
+    };
+    count.set(found.len());
+    rows.set(found.iter().map(row_of));
+    Ok(TEAK_OK)
+}
+
+#[inline]
+fn row_of(row: Row<'_>) -> teak_row {
     teak_row {
         key: teak_slice::of(row.key),
         value: teak_slice::of_optional((!row.is_value_skipped).then_some(row.value)),
@@ -382,12 +397,7 @@ pub unsafe extern "C" fn teak_cursor_next_rows(
         if rows.len() == 0 {
             return Err(Failure::invalid("capacity is 0"));
         }
-        let Some(found) = cursor.next_rows(transaction, passed, rows.len())? else {
-            return Ok(TEAK_NOT_FOUND);
-        };
-        count.set(found.len());
-        rows.set(found.iter().map(row_of));
-        Ok(TEAK_OK)
+        return_rows(cursor.next_rows(transaction, passed, rows.len())?, rows, count)
     })
 }
 

@@ -2,10 +2,10 @@
 
 use super::aggregate_query::{columns_of, conditions_of, teak_condition, teak_read_column};
 use crate::boundary::{Failure, boundary, free};
-use crate::cursor::{parts, row_of, teak_row};
+use crate::cursor::{parts, return_rows, teak_row};
 use crate::handles::{teak_cursor, teak_table};
 use crate::slice::teak_slice;
-use crate::status::teak_status::{self, TEAK_NOT_FOUND, TEAK_OK};
+use crate::status::teak_status;
 use ::teak_engine::aggregate::TextRules;
 use ::teak_engine::{IndexNumber, PageFilter};
 use std::ffi::c_void;
@@ -109,12 +109,7 @@ pub unsafe extern "C" fn teak_cursor_next_matching_rows(
         }
         let teak_page_filter { filter, rules } = filter;
         let found = cursor.next_matching_rows(transaction, filter, rules, passed, rows.len())?;
-        let Some(found) = found else {
-            return Ok(TEAK_NOT_FOUND);
-        };
-        count.set(found.len());
-        rows.set(found.iter().map(row_of));
-        Ok(TEAK_OK)
+        return_rows(found, rows, count)
     })
 }
 

@@ -6,7 +6,9 @@ use super::plan::is_crowded;
 use super::report::JobKind;
 use super::search::{Found, Search};
 use super::settling::{find_older, find_unsettled};
-use crate::node::{Child, ChildId, KeyRange, Node, RunForm, is_large_part, is_worth_idle_job};
+use crate::node::{
+    Child, ChildId, KeyRange, Node, RunForm, Summary, is_large_part, is_worth_idle_job,
+};
 use crate::tree::Tree;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -208,65 +210,64 @@ fn find_buffered(
     Ok(None)
 }
 
-/// Finds an unclaimed leaf with pending runs.
-fn find_pending(
+/// Finds the first unclaimed child, in key order, that is `wanted`. `has_any`: whether there may be one in a subtree. An inner
+/// child precedes those below it.
+fn find_first(
     node: &Node,
     range: &KeyRange,
     claimed: &HashSet<ChildId>,
     search: &Search,
+    has_any: fn(&Summary) -> bool,
+    wanted: fn(&Child) -> bool,
 ) -> Found<Candidate> {
     for (child, child_range) in node.children_with_ranges(range) {
-        if !child.summary.holds_pending {
+        if !has_any(&child.summary) {
             continue;
         }
-        if let Some(below) = search.below(child, &child_range)? {
-            let found = find_pending(&below, &child_range, claimed, search)?;
+        let below = search.below(child, &child_range)?;
+        let kind = match &below {
+            Some(_) => JobKind::Child,
+            None => JobKind::Leaf,
+        };
+        let can_run = below.is_some() || child.is_leaf();
+        if can_run && !claimed.contains(&child.id) && wanted(child) {
+            return Ok(Some(Candidate {
+                is_partial: true,
+                ..candidate(child, child_range, kind)
+            }));
+        }
+        if let Some(below) = below {
+            let found = find_first(&below, &child_range, claimed, search, has_any, wanted)?;
             if found.is_some() {
                 return Ok(found);
             }
-        } else if child.is_leaf() && !claimed.contains(&child.id) {
-            return Ok(Some(Candidate {
-                is_partial: true,
-                ..candidate(child, child_range, JobKind::Leaf)
-            }));
         }
     }
     Ok(None)
 }
 
-/// Finds an unclaimed child that is worth a job in idle time.
-fn find_worthwhile(
-    node: &Node,
+/// Finds an unclaimed leaf with pending runs.
+fn find_pending(
+    root: &Node,
     range: &KeyRange,
     claimed: &HashSet<ChildId>,
     search: &Search,
 ) -> Found<Candidate> {
-    for (child, child_range) in node.children_with_ranges(range) {
-        if !child.summary.holds_idle_work {
-            continue;
-        }
-        let link = child.below.as_ref();
-        let is_free = !claimed.contains(&child.id);
-        if is_free && is_worth_idle_job(&child.runs, link.map(|link| link.summary())) {
-            let kind = match link {
-                Some(_) => JobKind::Child,
-                None => JobKind::Leaf,
-            };
-            if kind == JobKind::Leaf || search.below(child, &child_range)?.is_some() {
-                return Ok(Some(Candidate {
-                    is_partial: true,
-                    ..candidate(child, child_range, kind)
-                }));
-            }
-        }
-        if link.is_some_and(|link| link.summary().holds_idle_work)
-            && let Some(below) = search.below(child, &child_range)?
-        {
-            let found = find_worthwhile(&below, &child_range, claimed, search)?;
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-    }
-    Ok(None)
+    let holds_pending = |summary: &Summary| summary.holds_pending;
+    find_first(root, range, claimed, search, holds_pending, Child::is_leaf)
+}
+
+/// Finds an unclaimed child that is worth a job in idle time.
+fn find_worthwhile(
+    root: &Node,
+    range: &KeyRange,
+    claimed: &HashSet<ChildId>,
+    search: &Search,
+) -> Found<Candidate> {
+    let holds_work = |summary: &Summary| summary.holds_idle_work;
+    let is_worth = |child: &Child| {
+        let below = child.below.as_ref().map(|link| link.summary());
+        is_worth_idle_job(&child.runs, below)
+    };
+    find_first(root, range, claimed, search, holds_work, is_worth)
 }

@@ -14,6 +14,7 @@ namespace teak {
 
 ScanFilter::~ScanFilter() {
   pages_passed_over.fetch_add(teak_page_filter_passed(filter_), std::memory_order_relaxed);
+  pages_unread.fetch_add(teak_page_filter_unread(filter_), std::memory_order_relaxed);
   teak_page_filter_close(filter_);
 }
 

@@ -19,6 +19,7 @@ namespace teak {
 
 std::atomic<uint64_t> group_by_pushdowns;
 std::atomic<uint64_t> pages_passed_over;
+std::atomic<uint64_t> pages_unread;
 
 namespace {
 
@@ -55,6 +56,7 @@ Measurements measure() {
   found.corruption_errors = corruption_errors.load(std::memory_order_relaxed);
   found.group_by_pushdowns = group_by_pushdowns.load(std::memory_order_relaxed);
   found.pages_passed_over = pages_passed_over.load(std::memory_order_relaxed);
+  found.pages_unread = pages_unread.load(std::memory_order_relaxed);
   return found;
 }
 

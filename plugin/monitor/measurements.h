@@ -20,6 +20,8 @@ namespace teak {
 extern std::atomic<uint64_t> group_by_pushdowns;
 /* Pages over which scans have passed, because no row matched the condition. */
 extern std::atomic<uint64_t> pages_passed_over;
+/* Pages that scans and aggregates have not read, because their minima and maxima excluded the condition. */
+extern std::atomic<uint64_t> pages_unread;
 
 struct Measurements {
   // Seconds since the start of the oldest transaction that has a snapshot now; 0 if there is none.
@@ -34,6 +36,7 @@ struct Measurements {
   uint64_t corruption_errors;
   uint64_t group_by_pushdowns;
   uint64_t pages_passed_over;
+  uint64_t pages_unread;
 };
 
 Measurements measure();

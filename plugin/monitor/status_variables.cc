@@ -136,6 +136,7 @@ constexpr Measurement measurement_variables[] = {
     {"corruption_errors", &Measurements::corruption_errors},
     {"group_by_pushdowns", &Measurements::group_by_pushdowns},
     {"pages_passed_over", &Measurements::pages_passed_over},
+    {"pages_unread", &Measurements::pages_unread},
 };
 
 /* A histogram as variables. Each of `below` counts all times below a limit, which is 2^bits microseconds; the last one

@@ -134,6 +134,7 @@ int GroupBy::next_row() try {
 int GroupBy::end_scan() {
   // The server has counted the results that it has stored. They are counted again, against LIMIT, when it returns them.
   if (join_.order != nullptr) join_.send_records = 0;
+  pages_unread.fetch_add(teak_aggregate_unread(aggregate_), std::memory_order_relaxed);
   teak_aggregate_close(aggregate_);
   aggregate_ = nullptr;
   return 0;

@@ -3,9 +3,8 @@
 //! A comparison with NULL is not true, as in SQL; there is no negation, so false and unknown need not be distinguished.
 
 use crate::batch::{Batch, Columns};
-use crate::float::{float_of, number_of_float};
 use crate::texts::Judge;
-use teak_columns::{Vector, VectorValues};
+use teak_columns::{Vector, VectorValues, Zone, float_of, number_of_float};
 
 /// A condition of a row. Columns are those of the caller's batches, and have numbers, or floats whose numbers are those of
 /// [`number_of_float`].
@@ -86,6 +85,11 @@ fn keep(mask: &mut [bool], vector: &Vector, matches: impl Fn(i64) -> bool) {
     }
 }
 
+/// Whether a zone may have a number of a kind. `may_have`: decides for a zone that has numbers.
+fn has_number(zone: Option<Zone>, may_have: impl Fn(Zone) -> bool) -> bool {
+    zone.is_none_or(|zone| zone.has_values && may_have(zone))
+}
+
 impl Condition {
     /// Clears the rows of the mask that do not match the condition.
     pub(crate) fn narrow<C: Columns>(
@@ -160,6 +164,32 @@ impl Condition {
             }
         }
         Ok(())
+    }
+
+    /// Whether a row of these zones may match. `zone`: what is known of a column; `None`: nothing.
+    #[must_use]
+    pub fn may_match(&self, zone: &dyn Fn(usize) -> Option<Zone>) -> bool {
+        match self {
+            Self::All(conditions) => conditions.iter().all(|of| of.may_match(zone)),
+            Self::Any(conditions) => conditions.iter().any(|of| of.may_match(zone)),
+            Self::Within { column, min, max } => {
+                has_number(zone(*column), |zone| zone.min <= *max && zone.max >= *min)
+            }
+            Self::Outside { column, min, max } => {
+                has_number(zone(*column), |zone| zone.min < *min || zone.max > *max)
+            }
+            Self::In { column, numbers } => has_number(zone(*column), |zone| {
+                let first = numbers.partition_point(|number| *number < zone.min);
+                numbers.get(first).is_some_and(|number| *number <= zone.max)
+            }),
+            Self::NotIn { column, numbers } => has_number(zone(*column), |zone| {
+                zone.min != zone.max || numbers.binary_search(&zone.min).is_err()
+            }),
+            Self::Accepted { column, .. } | Self::IsNotNull { column } => {
+                zone(*column).is_none_or(|zone| zone.has_values)
+            }
+            Self::IsNull { column } => zone(*column).is_none_or(|zone| zone.has_nulls),
+        }
     }
 
     /// The columns whose numbers are compared.

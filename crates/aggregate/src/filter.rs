@@ -25,6 +25,12 @@ impl RowFilter {
         })
     }
 
+    /// The condition.
+    #[must_use]
+    pub fn condition(&self) -> &Condition {
+        &self.condition
+    }
+
     /// Whether a row of the batch matches the condition.
     ///
     /// # Errors

@@ -2,10 +2,9 @@
 
 use crate::batch::{Batch, Columns};
 use crate::expression::{Expression, Results, gather};
-use crate::float::float_of;
 use hashbrown::HashMap;
 use num_bigint::BigInt;
-use teak_columns::VectorValues;
+use teak_columns::{VectorValues, float_of};
 
 /// What is computed for each group.
 #[derive(Clone, Debug, PartialEq, Eq)]

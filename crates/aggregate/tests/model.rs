@@ -17,7 +17,7 @@ use teak_aggregate::{
     Aggregate, Aggregator, Columns, Condition, Expression, Key, KeyValue, Query, Step, TextRules,
     Total, number_of_float,
 };
-use teak_columns::Vector;
+use teak_columns::{Vector, Zone};
 
 /// Three numbers, of which the last is large, and a string.
 type Row = ([Option<i64>; 3], Option<String>);
@@ -290,6 +290,52 @@ fn without_rows_there_is_one_group_unless_rows_are_grouped() {
 }
 
 #[test]
+fn a_zone_excludes_conditions_without_its_values() {
+    let zone = |min, max| Zone {
+        min,
+        max,
+        has_values: true,
+        has_nulls: false,
+    };
+    let may_match = |condition: &Condition, zone: Zone| condition.may_match(&|_| Some(zone));
+    let column = 0;
+    let within = Condition::Within {
+        column,
+        min: 5,
+        max: 9,
+    };
+    assert!(may_match(&within, zone(9, 20)) && may_match(&within, zone(6, 7)));
+    assert!(!may_match(&within, zone(10, 20)) && !may_match(&within, zone(-1, 4)));
+    let outside = Condition::Outside {
+        column,
+        min: 5,
+        max: 9,
+    };
+    assert!(may_match(&outside, zone(9, 10)) && !may_match(&outside, zone(5, 9)));
+    let numbers = vec![3, 8];
+    let one_of = Condition::In { column, numbers };
+    assert!(may_match(&one_of, zone(4, 8)) && !may_match(&one_of, zone(4, 7)));
+    assert!(!may_match(&one_of, zone(9, 12)));
+    let numbers = vec![3, 8];
+    let none_of = Condition::NotIn { column, numbers };
+    assert!(may_match(&none_of, zone(3, 4)) && !may_match(&none_of, zone(8, 8)));
+    let (is_null, is_not_null) = (
+        Condition::IsNull { column },
+        Condition::IsNotNull { column },
+    );
+    assert!(!may_match(&is_null, zone(0, 1)) && may_match(&is_not_null, zone(0, 1)));
+    let nulls = Zone::of_any_values(false, true);
+    assert!(may_match(&is_null, nulls) && !may_match(&is_not_null, nulls));
+    assert!(!may_match(&within, nulls) && !may_match(&outside, nulls));
+    let both = Condition::All(vec![within.clone(), is_null.clone()]);
+    assert!(
+        !may_match(&both, zone(6, 7))
+            && may_match(&Condition::Any(vec![within, is_null]), zone(6, 7))
+    );
+    assert!(both.may_match(&|_| None));
+}
+
+#[test]
 fn an_expression_leaves_one_number() {
     assert!(Expression::new(vec![Step::Column(0)]).is_some());
     for steps in [
@@ -302,7 +348,42 @@ fn an_expression_leaves_one_number() {
     }
 }
 
+/// What is known of a column of rows; `wider`: how much the range exceeds that of the numbers.
+fn zone_of(rows: &[Row], column: usize, wider: i64) -> Zone {
+    let is_null = |row: &Row| match column {
+        TEXT => row.1.is_none(),
+        FLOAT => row.0[0].is_none(),
+        column => row.0[column].is_none(),
+    };
+    let has_nulls = rows.iter().any(is_null);
+    let has_values = !rows.iter().all(is_null);
+    let numbers = rows.iter().filter_map(|row| match column {
+        FLOAT => float_of(row).map(number_of_float),
+        column => row.0[column],
+    });
+    if column == TEXT {
+        return Zone::of_any_values(has_values, has_nulls);
+    }
+    let (min, max) = (numbers.clone().min(), numbers.max());
+    Zone {
+        min: min.unwrap_or(7).saturating_sub(wider),
+        max: max.unwrap_or(-7).saturating_add(wider),
+        has_values,
+        has_nulls,
+    }
+}
+
 proptest! {
+    #[test]
+    fn no_row_matches_that_a_zone_excludes(
+        rows in proptest::collection::vec(row(), 1..8), condition in condition(), wider in 0i64..5, known in 0usize..6,
+    ) {
+        let zone = |column: usize| (column != known).then(|| zone_of(&rows, column, wider));
+        if !condition.may_match(&zone) {
+            prop_assert!(!rows.iter().any(|row| matches(&condition, row)));
+        }
+    }
+
     #[test]
     fn totals_are_those_of_the_model(
         rows in proptest::collection::vec(row(), 0..600),

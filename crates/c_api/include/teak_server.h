@@ -370,6 +370,9 @@ teak_status teak_aggregate_get_item(teak_aggregate *aggregate,
                                     uint64_t *count,
                                     teak_slice *value);
 
+// The number of pages that were not read, because the minima and maxima of their columns exclude the condition. 0 for NULL.
+uint64_t teak_aggregate_unread(const teak_aggregate *aggregate);
+
 // Frees an aggregate; NULL is allowed.
 void teak_aggregate_close(teak_aggregate *aggregate);
 
@@ -390,6 +393,9 @@ teak_status teak_cursor_next_matching_rows(teak_cursor *cursor,
 
 // The number of pages that were passed over with the filter. 0 for NULL.
 uint64_t teak_page_filter_passed(const teak_page_filter *filter);
+
+// The number of these pages that were not read, because the minima and maxima of their columns exclude the condition. 0 for NULL.
+uint64_t teak_page_filter_unread(const teak_page_filter *filter);
 
 // Frees a filter; NULL is allowed.
 void teak_page_filter_close(teak_page_filter *filter);

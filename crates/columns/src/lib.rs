@@ -21,6 +21,7 @@ mod bits;
 mod cost;
 mod decimal;
 mod dictionary;
+mod float_numbers;
 mod floats;
 mod integers;
 mod kind;
@@ -30,11 +31,14 @@ mod packed;
 pub mod planes;
 mod texts;
 mod vector;
+mod zone;
 
 pub use self::decimal::Decimal;
+pub use self::float_numbers::{float_of, number_of_float};
 pub use self::kind::{Column, Kind};
 pub use self::texts::Texts;
 pub use self::vector::{Vector, VectorValues};
+pub use self::zone::Zone;
 
 use self::packed::{put_packed, take_planes};
 use teak_base::bytes::{Malformed, Put, Take};

@@ -32,22 +32,26 @@ impl Column {
         }
     }
 
+    /// The number of the value with this integer, as [`Column::number_of`].
+    pub(crate) fn number_of_integer(self, integer: u64) -> Option<i64> {
+        if !self.has_numbers() {
+            return None;
+        }
+        let Some(decimal) = self.decimal() else {
+            return Some(self.as_number(integer));
+        };
+        let bytes = integer.to_be_bytes();
+        decimal.number_of(bytes.get(bytes.len().checked_sub(self.width())?..)?)
+    }
+
     /// The number of a value that a key contains as a column of kind [`Kind::UnsignedBig`] with the same width, whose
     /// bytes order like the value: the sign of a signed integer is inverted. `in_key`: the number of that column.
     /// `None` as for [`Column::number_of`].
     #[must_use]
     #[inline]
     pub fn number_in_key(self, in_key: i64) -> Option<i64> {
-        if !self.has_numbers() {
-            return None;
-        }
         let bias = if self.width() == 8 { SIGN } else { 0 };
-        let integer = in_key.cast_unsigned().wrapping_add(bias);
-        let Some(decimal) = self.decimal() else {
-            return Some(self.as_number(integer));
-        };
-        let bytes = integer.to_be_bytes();
-        decimal.number_of(bytes.get(bytes.len().checked_sub(self.width())?..)?)
+        self.number_of_integer(in_key.cast_unsigned().wrapping_add(bias))
     }
 
     /// Appends the value with a number, which must be that of a value of the column.

@@ -128,6 +128,12 @@ impl GroupScan {
         }
     }
 
+    /// The number of pages that were not read, because no row can match according to the zones of their columns.
+    #[must_use]
+    pub fn unread_pages(&self) -> u64 {
+        self.scan.unread_pages()
+    }
+
     /// Makes the next call of `next` read the rows again, in the transaction's current view.
     pub fn rewind(&mut self) {
         self.scan.rewind();
@@ -144,7 +150,7 @@ impl GroupScan {
             rows: 0,
             vectors: self.choice.vectors(),
         };
-        while let Some(batch) = self.scan.next(transaction)? {
+        while let Some(batch) = self.scan.next(transaction, self.query.condition.as_ref())? {
             let is_well_formed = match batch {
                 ColumnBatch::Columns(mut columns) => {
                     // Rows are added in the order of their keys.

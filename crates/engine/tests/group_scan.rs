@@ -105,6 +105,34 @@ fn expected(rows: &BTreeMap<u32, (u64, String)>, min: u64) -> Groups {
 }
 
 #[test]
+fn pages_that_the_condition_excludes_are_not_read() {
+    let mut options = options();
+    options.tree.page_bytes = 2048;
+    let (engine, table) = table_with(options);
+    let mut rows = BTreeMap::new();
+    commit(&engine, |t| {
+        for key in 0..5000u32 {
+            put(t, &table, key, &current(u64::from(key), "a"));
+            rows.insert(key, (u64::from(key), "a".to_owned()));
+        }
+    });
+    engine.settle().unwrap();
+    let mut t = begin(&engine);
+    let mut all = open_scan(&mut t, &table, 0, 1 << 20);
+    assert_eq!(groups(&mut t, &mut all), expected(&rows, 0));
+    assert_eq!(all.unread_pages(), 0);
+    let mut few = open_scan(&mut t, &table, 4900, 1 << 20);
+    assert_eq!(groups(&mut t, &mut few), expected(&rows, 4900));
+    assert!(few.unread_pages() > 0);
+    // An uncommitted row among the rows of a page that would be excluded.
+    update_row(&mut t, &table, 17, &current(5000, "b"));
+    rows.insert(17, (5000, "b".to_owned()));
+    let mut own = open_scan(&mut t, &table, 4900, 1 << 20);
+    assert_eq!(groups(&mut t, &mut own), expected(&rows, 4900));
+    assert!(own.unread_pages() > 0);
+}
+
+#[test]
 fn each_transaction_aggregates_the_rows_that_it_sees() {
     let (engine, table) = table();
     let mut rows = BTreeMap::new();

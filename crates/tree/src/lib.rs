@@ -83,8 +83,8 @@ pub use page::{PagePart, PartSize};
 pub use page_counts::PageCounts;
 pub use range_tombstone::RangeTombstone;
 pub use run::{
-    ColumnRows, FinishedRun, IndexTable, ReadPattern, Run, RunCursor, RunDescription, RunWriter,
-    RunWriterOptions, SeparateOptions, SeparateTotals,
+    ColumnRows, FinishedRun, IndexTable, PageZone, ReadPattern, Run, RunCursor, RunDescription,
+    RunWriter, RunWriterOptions, SeparateOptions, SeparateTotals, ZoneReader,
 };
 pub use salvage::{FoundVersion, SalvageCursor, SalvagedEntry};
 pub use space::{SpaceAction, SpaceGoal};

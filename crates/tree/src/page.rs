@@ -21,6 +21,7 @@ mod sizes;
 mod streams;
 mod tail;
 mod value_tail;
+mod zones;
 
 pub use builder::PageBuilder;
 pub use column_choice::{ColumnChoice, ReadColumn};
@@ -33,6 +34,7 @@ pub(crate) use row_page::{OpenedRows, RowPage};
 pub use sizes::{PagePart, PartSize};
 pub(crate) use sizes::{page_columns, part_sizes};
 pub use value_tail::{OptionalColumn, ValueTail};
+pub(crate) use zones::{PageZones, keep_common};
 
 /// The layout number in a page block's header.
 pub const PAGE_LAYOUT: u8 = 3;

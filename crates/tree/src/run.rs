@@ -1,5 +1,6 @@
 //! Runs: immutable sorted sequences of pages, with index blocks.
 
+mod block_zones;
 mod column_rows;
 mod cursor;
 mod description;
@@ -16,8 +17,10 @@ mod sizes;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod verify_zones;
 mod writer;
 mod writer_options;
+mod zone_reader;
 
 pub use column_rows::ColumnRows;
 pub(crate) use cursor::FollowingPage;
@@ -38,6 +41,7 @@ pub(crate) use separate::read_value;
 pub(crate) use sizes::PageSizes;
 pub use writer::{FinishedRun, RunWriter};
 pub use writer_options::{RunWriterOptions, SeparateOptions};
+pub use zone_reader::{PageZone, ZoneReader};
 
 use crate::block_memory::{BlockCharge, FileBlocks};
 use crate::cache::{Cached, Priority};
@@ -46,9 +50,7 @@ use crate::key_search::key_order;
 use crate::page::{PAGE_LAYOUT, Projection};
 use crate::page_counts::count_read;
 use crate::{LookupKey, Page, PageCache, StoredValue};
-#[cfg(not(feature = "fuzzing"))]
-use index_block::INDEX_BLOCK_LAYOUT;
-use index_block::PageRecord;
+use index_block::{PageRecord, is_known_layout};
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
 use teak_block_file::{BlockAddress, BlockFile, BlockKind, ReadAhead};
@@ -265,7 +267,7 @@ impl Run {
         };
         count_read();
         let block = self.file.read_block(address, BlockKind::RunIndex)?;
-        if block.description.layout != INDEX_BLOCK_LAYOUT {
+        if !is_known_layout(block.description.layout) {
             return Err(self.corrupt(address, "the index block is of an unknown layout"));
         }
         let mut block = IndexBlock::decode(&block.raw)

@@ -199,6 +199,12 @@ fn kept(returned: &mut Vec<u8>, bytes: Option<Vec<u8>>) -> teak_slice {
     teak_slice::of_optional(is_there.then_some(returned.as_slice()))
 }
 
+/// The number of pages that were not read, because the minima and maxima of their columns exclude the condition. 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_aggregate_unread(aggregate: *const teak_aggregate) -> u64 {
+    boundary!(or 0, [reference(aggregate)] { Ok(aggregate.scan.unread_pages()) })
+}
+
 /// Frees an aggregate; NULL is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_aggregate_close(aggregate: *mut teak_aggregate) {

@@ -119,6 +119,12 @@ pub unsafe extern "C" fn teak_page_filter_passed(filter: *const teak_page_filter
     boundary!(or 0, [reference(filter)] { Ok(filter.filter.passed_pages()) })
 }
 
+/// The number of these pages that were not read, because the minima and maxima of their columns exclude the condition. 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_page_filter_unread(filter: *const teak_page_filter) -> u64 {
+    boundary!(or 0, [reference(filter)] { Ok(filter.filter.unread_pages()) })
+}
+
 /// Frees a filter; NULL is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_page_filter_close(filter: *mut teak_page_filter) {

@@ -7,8 +7,9 @@ use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
 use crate::table_handle::TableHandle;
 use crate::transaction::EngineTransaction;
+use teak_aggregate::Condition;
 use teak_base::StorageError;
-use teak_tree::{ColumnChoice, ColumnRows, ReadColumn};
+use teak_tree::{ColumnChoice, ColumnRows, ReadColumn, ZoneReader};
 
 /// Rows that are read together.
 const ROWS_MAX: usize = 1024;
@@ -17,6 +18,8 @@ const ROWS_MAX: usize = 1024;
 pub(crate) struct ColumnScan {
     cursor: SnapshotCursor,
     choice: ColumnChoice,
+    zones: ZoneReader,
+    unread_pages: u64,
     state: State,
 }
 
@@ -63,6 +66,8 @@ impl EngineTransaction {
         cursor.set_choice(choice.projection().clone());
         Ok(ColumnScan {
             cursor,
+            zones: ZoneReader::new(choice.clone()),
+            unread_pages: 0,
             choice,
             state: State::Nothing,
         })
@@ -76,19 +81,26 @@ impl ColumnScan {
         &self.choice
     }
 
+    /// The number of pages that were not read, because no row can match according to the zones of their columns.
+    pub(crate) fn unread_pages(&self) -> u64 {
+        self.unread_pages
+    }
+
     /// Makes the scan begin again, in the transaction's current view.
     pub(crate) fn rewind(&mut self) {
         self.cursor.clear_position();
         self.state = State::Nothing;
     }
 
-    /// The next rows; `None` after the last.
+    /// The next rows; `None` after the last. May leave out rows that do not match the condition, which counts the columns of
+    /// the scan.
     ///
     /// # Errors
     /// `Storage`, `Interrupted`.
     pub(crate) fn next(
         &mut self,
         transaction: &mut EngineTransaction,
+        condition: Option<&Condition>,
     ) -> EngineResult<Option<ColumnBatch<'_>>> {
         transaction.check_interrupt()?;
         let before = std::mem::replace(&mut self.state, State::End);
@@ -108,6 +120,13 @@ impl ColumnScan {
             State::Columns => 0,
         };
         self.cursor.pass_rows(passed)?;
+        if let Some(condition) = condition {
+            let (cursor, zones) = (&mut self.cursor, &mut self.zones);
+            while cursor.pass_page_by_zones(transaction, zones, condition)? {
+                self.unread_pages += 1;
+                transaction.check_interrupt()?;
+            }
+        }
         if let Some(columns) = self.cursor.next_columns(transaction, &self.choice)? {
             self.state = State::Columns;
             return Ok(Some(ColumnBatch::Columns(columns)));

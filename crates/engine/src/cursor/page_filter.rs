@@ -8,7 +8,7 @@ use crate::transaction::EngineTransaction;
 use teak_aggregate::{Columns, Condition, RowFilter, TextRules};
 use teak_base::StorageError;
 use teak_columns::{Kind, Vector};
-use teak_tree::{ColumnChoice, ColumnRows, ReadColumn};
+use teak_tree::{ColumnChoice, ColumnRows, ReadColumn, ZoneReader};
 
 /// Maximum number of pages that are not examined after one with matching rows.
 const UNEXAMINED_MAX: usize = 16;
@@ -18,12 +18,14 @@ const UNEXAMINED_MAX: usize = 16;
 pub struct PageFilter {
     index: IndexNumber,
     choice: ColumnChoice,
+    zones: ZoneReader,
     filter: RowFilter,
     /// The number of rows before the next page that is examined.
     unexamined_rows: usize,
     /// The number of pages that are not examined after the next one with matching rows.
     unexamined_pages: usize,
     passed: u64,
+    unread: u64,
 }
 
 /// The columns of a page.
@@ -82,11 +84,13 @@ impl TableHandle {
         let filter = RowFilter::new(columns.len(), condition).ok_or_else(invalid)?;
         Ok(PageFilter {
             index,
+            zones: ZoneReader::new(choice.clone()),
             choice,
             filter,
             unexamined_rows: 0,
             unexamined_pages: 1,
             passed: 0,
+            unread: 0,
         })
     }
 }
@@ -96,6 +100,12 @@ impl PageFilter {
     #[must_use]
     pub fn passed_pages(&self) -> u64 {
         self.passed
+    }
+
+    /// The number of these that were not read, because no row can match according to the zones of their columns.
+    #[must_use]
+    pub fn unread_pages(&self) -> u64 {
+        self.unread
     }
 
     /// Passes over the pages that follow and have no matching rows. `rows`: the number of rows that the scan has returned since
@@ -115,15 +125,25 @@ impl PageFilter {
             return Err(EngineError::InvalidArgument(text.into()));
         }
         self.unexamined_rows = self.unexamined_rows.saturating_sub(rows);
-        while self.unexamined_rows == 0 {
+        loop {
             transaction.check_interrupt()?;
             let Self {
                 choice,
+                zones,
                 filter,
                 unexamined_rows,
                 unexamined_pages,
                 ..
             } = self;
+            let condition = filter.condition();
+            if cursor.pass_page_by_zones(transaction, zones, condition)? {
+                self.passed += 1;
+                self.unread += 1;
+                continue;
+            }
+            if *unexamined_rows > 0 {
+                break;
+            }
             let mut has_no_match = |columns: &mut ColumnRows| {
                 let matches = filter.matches_any(&mut OpenedPage(columns), &mut *rules)?;
                 if matches {

@@ -8,9 +8,10 @@ use crate::index_number::IndexNumber;
 use crate::transaction::EngineTransaction;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use teak_aggregate::Condition;
 use teak_base::StorageResult;
 use teak_transactions::{ReadView, ViewKind};
-use teak_tree::{ColumnChoice, ColumnRows, Projection, TreeCursor};
+use teak_tree::{ColumnChoice, ColumnRows, Projection, TreeCursor, ZoneReader};
 
 pub(super) struct SnapshotCursor {
     position: IndexPosition,
@@ -265,6 +266,25 @@ impl SnapshotCursor {
             return Ok(false);
         };
         let passed = tree.pass_page_if(choice, may_pass);
+        let passed = transaction.core.checked(&self.position.index, passed)?;
+        self.scan.entries += passed.unwrap_or(0) as u64;
+        Ok(passed.is_some())
+    }
+
+    /// Passes over this page if no row can match the condition according to the zones of the columns that it counts. Returns
+    /// whether it has passed one.
+    pub(super) fn pass_page_by_zones(
+        &mut self,
+        transaction: &EngineTransaction,
+        zones: &mut ZoneReader,
+        condition: &Condition,
+    ) -> EngineResult<bool> {
+        let Some(tree) = self.tree_before_page(transaction)? else {
+            return Ok(false);
+        };
+        let passed = tree.pass_page_by_zones(zones, &mut |page| {
+            !condition.may_match(&|column| page.column(column))
+        });
         let passed = transaction.core.checked(&self.position.index, passed)?;
         self.scan.entries += passed.unwrap_or(0) as u64;
         Ok(passed.is_some())

@@ -3,7 +3,7 @@
 use super::{CursorPosition, TreeCursor};
 use crate::merge::heap::Direction;
 use crate::page::ColumnChoice;
-use crate::run::{ColumnRows, FollowingPage};
+use crate::run::{ColumnRows, FollowingPage, PageZone, ZoneReader};
 use crate::{RunCursor, VersionCursor};
 use teak_base::visibility::Visibility;
 use teak_base::{StorageResult, WriteId};
@@ -54,7 +54,41 @@ impl<V: Visibility> TreeCursor<V> {
         Ok(None)
     }
 
+    /// As [`TreeCursor::pass_page_if`], but decides by the zones of the page's columns, and does not read it. Does not pass a page
+    /// without zones.
+    ///
+    /// # Errors
+    /// As [`TreeCursor::seek`].
+    pub fn pass_page_by_zones(
+        &mut self,
+        reader: &mut ZoneReader,
+        may_pass: &mut dyn FnMut(PageZone<'_>) -> bool,
+    ) -> StorageResult<Option<usize>> {
+        let Some((source, write)) = self.page_may_follow()? else {
+            return Ok(None);
+        };
+        let before = std::mem::replace(&mut self.position, CursorPosition::None);
+        let next = self.zones_after(source, write, reader, may_pass)?;
+        self.position = before;
+        Ok(next.map(|(page, write)| {
+            self.pass_page(source, &page, write);
+            page.entries()
+        }))
+    }
+
     fn next_page(&mut self, choice: &ColumnChoice) -> StorageResult<Option<NextPage>> {
+        let Some((source, write)) = self.page_may_follow()? else {
+            return Ok(None);
+        };
+        // After an error the cursor is nowhere.
+        let before = std::mem::replace(&mut self.position, CursorPosition::None);
+        let next = self.columns_after(source, write, choice)?;
+        self.position = before;
+        Ok(next)
+    }
+
+    /// The source with the position, if the page that follows it may be passed, and the write of the page that was passed before.
+    fn page_may_follow(&mut self) -> StorageResult<Option<(usize, Option<WriteId>)>> {
         let (source, write) = match self.position {
             CursorPosition::Source(source) => (source, None),
             CursorPosition::PassedPage { source, write } => (source, Some(write)),
@@ -69,11 +103,7 @@ impl<V: Visibility> TreeCursor<V> {
         }
         self.check_interrupt()?;
         self.keep_key();
-        // After an error the cursor is nowhere.
-        let before = std::mem::replace(&mut self.position, CursorPosition::None);
-        let next = self.columns_after(source, write, choice)?;
-        self.position = before;
-        Ok(next)
+        Ok(Some((source, write)))
     }
 
     fn pass_page(&mut self, source: usize, page: &FollowingPage, write: WriteId) {
@@ -98,11 +128,65 @@ impl<V: Visibility> TreeCursor<V> {
         write: Option<WriteId>,
         choice: &ColumnChoice,
     ) -> StorageResult<Option<NextPage>> {
-        let on_row = self
-            .sources
-            .get(source)
-            .and_then(|source| source.page_of_one_id());
-        let write_before = write.or(on_row);
+        let write_before = write.or_else(|| self.write_at(source));
+        let Some(page) = self.page_after(source)? else {
+            return Ok(None);
+        };
+        let Some((run, is_settled)) = self.run_at(source) else {
+            return Ok(None);
+        };
+        let Some(columns) = run.next_columns(&page, choice)? else {
+            return Ok(None);
+        };
+        if !is_settled && !self.sees(columns.write()) {
+            return Ok(None);
+        }
+        // The page may begin with an older version of the last key, which then has another write.
+        if write_before != Some(columns.write()) && columns.first_key()? <= self.key {
+            return Ok(None);
+        }
+        Ok(Some(NextPage {
+            source,
+            page,
+            columns,
+        }))
+    }
+
+    /// The page that follows and may be passed according to its zones, and the write of all of its rows.
+    fn zones_after(
+        &mut self,
+        source: usize,
+        write: Option<WriteId>,
+        reader: &mut ZoneReader,
+        may_pass: &mut dyn FnMut(PageZone<'_>) -> bool,
+    ) -> StorageResult<Option<(FollowingPage, WriteId)>> {
+        let write_before = write.or_else(|| self.write_at(source));
+        let Some(page) = self.page_after(source)? else {
+            return Ok(None);
+        };
+        let Some((run, is_settled)) = self.run_at(source) else {
+            return Ok(None);
+        };
+        let Some((entries, zone)) = run.zones(&page, reader)? else {
+            return Ok(None);
+        };
+        // As in `columns_after`.
+        let is_next = entries.is_new_key || write_before == Some(entries.write);
+        if !is_next || !may_pass(zone) || !is_settled && !self.sees(entries.write) {
+            return Ok(None);
+        }
+        Ok(Some((page, entries.write)))
+    }
+
+    /// The write of all entries of the page on which a source is.
+    fn write_at(&self, source: usize) -> Option<WriteId> {
+        let source = self.sources.get(source)?;
+        source.page_of_one_id()
+    }
+
+    /// The page that follows in a source, if its keys are those that follow the position: no other source has one among
+    /// them, and the last one is within the range.
+    fn page_after(&mut self, source: usize) -> StorageResult<Option<FollowingPage>> {
         let Some((run, _)) = self.run_at(source) else {
             return Ok(None);
         };
@@ -117,24 +201,7 @@ impl<V: Visibility> TreeCursor<V> {
         if self.is_past_limit(last_key) || !(0..self.sources.len()).all(is_apart) {
             return Ok(None);
         }
-        let Some((run, is_settled)) = self.run_at(source) else {
-            return Ok(None);
-        };
-        let Some(columns) = run.next_columns(&following, choice)? else {
-            return Ok(None);
-        };
-        if !is_settled && !self.sees(columns.write()) {
-            return Ok(None);
-        }
-        // The page may begin with an older version of the last key, which then has another write.
-        if write_before != Some(columns.write()) && columns.first_key()? <= self.key {
-            return Ok(None);
-        }
-        Ok(Some(NextPage {
-            source,
-            page: following,
-            columns,
-        }))
+        Ok(Some(following))
     }
 
     fn run_at(&mut self, source: usize) -> Option<(&mut RunCursor, bool)> {

@@ -5,8 +5,9 @@ use crate::filter::FilterSize;
 use crate::payload::Payload;
 use crate::run::{IndexBlock, IndexBlockBuilder, IndexTableBuilder};
 use crate::{
-    Column, ColumnKind, FilterKeys, KeySuffix, OptionalColumn, Page, PageBuilder, PageColumns,
-    RangeTombstone, RunDescription, SeparateTotals, TreeOptions, ValueReference, ValueTail, filter,
+    Column, ColumnChoice, ColumnKind, FilterKeys, KeySuffix, OptionalColumn, Page, PageBuilder,
+    PageColumns, RangeTombstone, ReadColumn, RunDescription, SeparateTotals, TreeOptions,
+    ValueReference, ValueTail, filter,
 };
 use std::path::Path;
 use teak_base::bytes::{Put, Take};
@@ -182,7 +183,11 @@ pub(super) fn index_block(bytes: &[u8]) {
     block.encode(&mut again);
     assert_eq!(again, bytes, "an index block encodes to itself");
     assert!(block.memory_bytes() <= 4 * bytes.len() + 512);
+    let zones = block.zones(&zone_choice()).ok().flatten();
     for page in 0..block.pages().len() {
+        if let Some(zones) = &zones {
+            let _ = (zones.page(page), zones.zone(page, 0), zones.zone(page, 2));
+        }
         let key = block.last_key(page);
         let found = block.page_of(key);
         assert!(found <= page && block.last_key(found) == key);
@@ -191,9 +196,56 @@ pub(super) fn index_block(bytes: &[u8]) {
     assert!(block.page_of(b"any key") <= block.pages().len());
 }
 
+/// Columns of which index blocks may have zones.
+fn zone_columns() -> PageColumns {
+    let column = |kind, width| Column::new(kind, width).into_iter();
+    let optional = column(ColumnKind::Float, 8).map(|column| OptionalColumn {
+        column,
+        null_bit: 8,
+    });
+    let value = column(ColumnKind::Bytes, 2).chain(column(ColumnKind::SignedLittle, 4));
+    let tail = ValueTail {
+        optional: optional.collect(),
+        variable: vec![],
+    };
+    PageColumns::with_tail(
+        column(ColumnKind::UnsignedBig, 2).collect(),
+        value.collect(),
+        tail,
+    )
+}
+
+fn zone_choice() -> ColumnChoice {
+    let read = [1, 2].map(ReadColumn::Value);
+    let key = Column::new(ColumnKind::SignedLittle, 2);
+    let key = key.map(|value| ReadColumn::Key { number: 0, value });
+    let read: Vec<ReadColumn> = read.into_iter().chain(key).collect();
+    let Some(choice) = ColumnChoice::new(&zone_columns(), &[7], &read) else {
+        unreachable!("these columns exist");
+    };
+    choice
+}
+
+/// A page with zones.
+fn zone_page(number: u8) -> PageBuilder {
+    let mut page = PageBuilder::with_columns(0, zone_columns());
+    for row in 0..40u8 {
+        let has_float = row % 3 == number;
+        let mut value = vec![7, u8::from(!has_float)];
+        value.extend((i32::from(number) * 100 - i32::from(row)).to_le_bytes());
+        if has_float {
+            value.extend(f64::from(row).to_le_bytes());
+        }
+        let write = WriteId(u64::from(number));
+        page.push(&[number, row], write, Operation::Put, &value);
+    }
+    page.finish(&mut Vec::new());
+    page
+}
+
 pub(super) fn index_block_seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
-    for filters in [false, true] {
+    for (filters, zones) in [(false, false), (true, false), (false, true)] {
         let mut block = IndexBlockBuilder::new(FilterSize::Upper);
         for number in 0..5u8 {
             let address = BlockAddress {
@@ -206,6 +258,10 @@ pub(super) fn index_block_seeds() -> Vec<Vec<u8>> {
             let key = [b'a' + number / 2, number];
             let values_end = 128 * u64::from(number / 3);
             block.push(address, 3, 90, &key, values_end);
+            let page = (zones && number < 3).then(|| zone_page(number).take_zones());
+            if let Some(zones) = page.flatten() {
+                block.add_zones(zones, true);
+            }
         }
         let mut raw = Vec::new();
         block.finish(&mut raw);

@@ -3,6 +3,7 @@
 use super::columns::PageColumns;
 use super::encoded_columns::put_columns;
 use super::tail::SplitValues;
+use super::zones::{PageZones, ZoneBuilder};
 use super::{
     FLAG_KEY_COLUMNS, FLAG_KEY_PLANES, FLAG_KEYS_OF_ONE_LENGTH, FLAG_SETTLED_PUTS,
     FLAG_VALUE_COLUMNS, FLAG_VALUE_TAIL, FLAG_VALUES_OF_ONE_LENGTH, PAGE_HEADER_BYTES,
@@ -33,6 +34,9 @@ pub struct PageBuilder {
     columns: PageColumns,
     codec: Codec,
     split: SplitValues,
+    zone_builder: ZoneBuilder,
+    /// Of the page that was finished last.
+    zones: Option<PageZones>,
     /// One past the last byte, in the file, of the separate values.
     values_end: u64,
 }
@@ -132,6 +136,12 @@ impl PageBuilder {
         key
     }
 
+    /// The key of the first entry; empty if there is none.
+    pub(crate) fn first_key(&self) -> &[u8] {
+        let bytes = self.heads.first().map_or(0, |head| head.key_bytes as usize);
+        self.keys.get(..bytes).unwrap_or_default()
+    }
+
     /// One past the last byte, in the file, of the separate values; 0 without them.
     pub(crate) fn values_end(&self) -> u64 {
         self.values_end
@@ -197,6 +207,8 @@ impl PageBuilder {
         let Some(first) = self.heads.first().copied() else {
             unreachable!("an empty page is never finished");
         };
+        let write = self.one_put();
+        self.zone_builder.clear();
         let mut flags = 0;
         if self.plain {
             flags |= FLAG_SETTLED_PUTS;
@@ -244,7 +256,10 @@ impl PageBuilder {
         out.extend_from_slice(&self.head_stream);
         let keys_at = out.len();
         if flags & FLAG_KEY_COLUMNS != 0 {
-            put_columns(self.columns.key(), &self.keys, &mut self.codec, out);
+            let zones = &mut self.zone_builder;
+            let mut note = |column, values: &[u8]| zones.add_key(column, values);
+            let columns = self.columns.key();
+            put_columns(columns, &self.keys, &mut self.codec, &mut note, out);
         } else if flags & FLAG_KEY_PLANES != 0 {
             planes::split(&self.keys, key_bytes, out);
         } else {
@@ -255,16 +270,32 @@ impl PageBuilder {
             place.copy_from_slice(&key_stream_bytes.to_le_bytes());
         }
         if flags & FLAG_VALUE_TAIL != 0 {
-            self.split.put(&self.columns, &mut self.codec, out);
+            let (codec, zones) = (&mut self.codec, &mut self.zone_builder);
+            self.split.put(&self.columns, codec, zones, out);
         } else if value_front > 0 {
             self.write_values(value_front, flags & FLAG_VALUE_COLUMNS != 0, out);
         } else {
             out.extend_from_slice(&self.values);
         }
+        let has_zones = flags & FLAG_VALUE_COLUMNS != 0;
+        let write = write.filter(|_| has_zones);
+        self.zones = write.map(|write| self.zone_builder.finish(&self.columns, write));
         self.heads.clear();
         self.keys.clear();
         self.values.clear();
         self.values_end = 0;
+    }
+
+    /// The write of all entries, if all are puts without separate values.
+    fn one_put(&self) -> Option<WriteId> {
+        let write = self.heads.first()?.write_id;
+        let is_put = |head: &Head| head.kind == Operation::Put.number() && head.write_id == write;
+        self.heads.iter().all(is_put).then_some(write)
+    }
+
+    /// The zones of the page that was finished last, if it is by column and all entries are puts of one write.
+    pub(crate) fn take_zones(&mut self) -> Option<PageZones> {
+        self.zones.take()
     }
 
     /// Writes the values' first `width` bytes, as columns or as planes, then the rest of every value.
@@ -286,7 +317,10 @@ impl PageBuilder {
             }
         }
         if as_columns {
-            put_columns(self.columns.value(), &fronts, &mut self.codec, out);
+            let zones = &mut self.zone_builder;
+            let mut note = |column, values: &[u8]| zones.add_front(column, values);
+            let columns = self.columns.value();
+            put_columns(columns, &fronts, &mut self.codec, &mut note, out);
         } else {
             planes::split(&fronts, width, out);
         }

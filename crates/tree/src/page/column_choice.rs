@@ -180,6 +180,21 @@ impl ColumnChoice {
         &self.chosen
     }
 
+    /// For each chosen column its number among those of keys and values, as [`PageZones`](super::PageZones) count them, and
+    /// of one of keys what its values are.
+    pub(crate) fn zone_numbers(&self) -> impl Iterator<Item = (usize, Option<Column>)> {
+        let columns = self.projection.columns();
+        let front = columns.key().len();
+        let optional = front + columns.value().len();
+        let variable = optional + columns.tail().optional.len();
+        self.chosen.iter().map(move |of| match of.place {
+            ColumnPlace::Key(number) => (number, of.column),
+            ColumnPlace::Front(number) => (front + number, None),
+            ColumnPlace::Optional(number) => (optional + number, None),
+            ColumnPlace::Variable(number) => (variable + number, None),
+        })
+    }
+
     /// Whether the calculation reads columns of keys.
     pub(super) fn has_key_columns(&self) -> bool {
         let mut chosen = self.chosen.iter();

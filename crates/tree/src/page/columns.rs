@@ -5,6 +5,7 @@ use super::value_tail::ValueTail;
 use std::fmt;
 use std::sync::Arc;
 use teak_base::bytes::{Malformed, Take};
+use teak_base::checksum::checksum;
 use teak_columns::Column;
 
 /// Number of entries from which a page stores columns.
@@ -23,6 +24,7 @@ struct Lists {
     key_bytes: usize,
     value_bytes: usize,
     tail: ValueTail,
+    fingerprint: u64,
 }
 
 impl fmt::Debug for PageColumns {
@@ -45,16 +47,24 @@ impl PageColumns {
     #[must_use]
     pub fn with_tail(key: Vec<Column>, value: Vec<Column>, tail: ValueTail) -> Self {
         let (key_bytes, value_bytes) = (width_of(&key), width_of(&value));
+        let mut lists = Vec::new();
+        put_lists(&key, &value, &tail, &mut lists);
         let columns = Lists {
             key,
             value,
             key_bytes,
             value_bytes,
             tail,
+            fingerprint: checksum(&lists),
         };
         Self {
             columns: Arc::new(columns),
         }
+    }
+
+    /// A hash of the columns, by which index blocks say to which columns their zones belong.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.columns.fingerprint
     }
 
     /// The columns of keys.
@@ -91,12 +101,16 @@ impl PageColumns {
     }
 }
 
+fn put_lists(key: &[Column], value: &[Column], tail: &ValueTail, out: &mut Vec<u8>) {
+    put_list(key, out);
+    put_list(value, out);
+    tail.put(out);
+}
+
 impl PageColumns {
     /// Appends the lists of columns, for the catalogue.
     pub fn put(&self, out: &mut Vec<u8>) {
-        put_list(self.key(), out);
-        put_list(self.value(), out);
-        self.tail().put(out);
+        put_lists(self.key(), self.value(), self.tail(), out);
     }
 
     /// Reads what [`PageColumns::put`] has written.

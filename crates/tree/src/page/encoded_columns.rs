@@ -5,8 +5,15 @@ use super::projection::Projection;
 use teak_base::bytes::{Malformed, Take};
 use teak_columns::{Codec, Column};
 
-/// Appends columns: their list, and each column encoded. `rows`: strings of the width of all columns.
-pub(super) fn put_columns(columns: &[Column], rows: &[u8], codec: &mut Codec, out: &mut Vec<u8>) {
+/// Appends columns: their list, and each column encoded. `rows`: strings of the width of all columns. `note` is called
+/// for each column with its values.
+pub(super) fn put_columns(
+    columns: &[Column],
+    rows: &[u8],
+    codec: &mut Codec,
+    note: &mut dyn FnMut(Column, &[u8]),
+    out: &mut Vec<u8>,
+) {
     let width = width_of(columns);
     put_list(columns, out);
     let mut values = Vec::with_capacity(rows.len());
@@ -18,6 +25,7 @@ pub(super) fn put_columns(columns: &[Column], rows: &[u8], codec: &mut Codec, ou
             values.extend_from_slice(value.unwrap_or_default());
         }
         codec.encode(*column, &values, out);
+        note(*column, &values);
         offset += column.width();
     }
 }

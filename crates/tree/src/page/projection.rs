@@ -89,7 +89,7 @@ impl Projection {
         are_empty.then_some(tail.variable.len())
     }
 
-    pub(super) fn columns(&self) -> &PageColumns {
+    pub(crate) fn columns(&self) -> &PageColumns {
         &self.0.columns
     }
 
@@ -101,7 +101,7 @@ impl Projection {
         self.0.columns.tail() == tail
     }
 
-    pub(super) fn is_beginning(&self, value: &[u8]) -> bool {
+    pub(crate) fn is_beginning(&self, value: &[u8]) -> bool {
         value.starts_with(&self.0.beginning)
     }
 

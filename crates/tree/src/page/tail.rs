@@ -9,6 +9,7 @@ use super::encoded_columns::{put_columns, take_some_columns};
 use super::projection::Projection;
 use super::reader::Ends;
 use super::value_tail::{OptionalColumn, ValueTail};
+use super::zones::ZoneBuilder;
 use std::hint::black_box;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_columns::{Codec, Texts};
@@ -97,14 +98,24 @@ impl SplitValues {
     }
 
     /// Appends the columns of the values that were split.
-    pub(super) fn put(&self, columns: &PageColumns, codec: &mut Codec, out: &mut Vec<u8>) {
-        put_columns(columns.value(), &self.fronts, codec, out);
+    pub(super) fn put(
+        &self,
+        columns: &PageColumns,
+        codec: &mut Codec,
+        zones: &mut ZoneBuilder,
+        out: &mut Vec<u8>,
+    ) {
+        let entries = self.fronts.len() / columns.value_bytes().max(1);
+        let mut note = |column, values: &[u8]| zones.add_front(column, values);
+        put_columns(columns.value(), &self.fronts, codec, &mut note, out);
         columns.tail().put(out);
         for (of, values) in columns.tail().optional.iter().zip(&self.optional) {
             codec.encode(of.column, values, out);
+            zones.add_optional(of.column, values, entries);
         }
         for (lengths, texts) in self.lengths.iter().zip(&self.texts) {
             codec.encode_texts(lengths, texts, out);
+            zones.add_variable(lengths.len(), entries);
         }
     }
 }

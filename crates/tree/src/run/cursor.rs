@@ -1,16 +1,20 @@
 //! A cursor over the entries of a run.
 
+use super::block_zones::PageWrite;
 use super::column_rows::{ColumnRead, ColumnRows};
 use super::held_page::HeldPage;
 use super::read_pattern::BlockSource;
-use super::{IndexBlock, IndexTable, PageNeeds, PageNumber, PrefixPlace, ReadPattern, Run};
+use super::{
+    IndexBlock, IndexTable, PageNeeds, PageNumber, PageZone, PrefixPlace, ReadPattern, Run,
+    ZoneReader,
+};
 use crate::cache::Priority;
 use crate::filter_keys::KeyPrefix;
 use crate::key_search::key_order;
 use crate::page::{ColumnChoice, Projection};
 use crate::{Page, StoredValue, VersionCursor};
 use std::sync::Arc;
-use teak_base::{Operation, StorageResult, WriteId};
+use teak_base::{Operation, StorageError, StorageResult, WriteId};
 use teak_block_file::ReadAhead;
 
 /// Rows of a page that a scan decodes one by one, before it decodes the page wholly, which takes about as long.
@@ -55,6 +59,12 @@ pub(crate) struct FollowingPage {
 impl FollowingPage {
     pub(crate) fn last_key(&self) -> &[u8] {
         self.block.last_key(self.number.page)
+    }
+
+    /// The number of entries.
+    pub(crate) fn entries(&self) -> usize {
+        let record = self.block.pages().get(self.number.page);
+        record.map_or(0, |record| record.entries as usize)
     }
 }
 
@@ -236,6 +246,21 @@ impl RunCursor {
         };
         let block = self.load_block(number.block, Priority::Normal)?;
         Ok(Some(FollowingPage { number, block }))
+    }
+
+    /// The zones of this page, and what its entries are.
+    pub(crate) fn zones<'z>(
+        &self,
+        following: &FollowingPage,
+        reader: &'z mut ZoneReader,
+    ) -> StorageResult<Option<(PageWrite, PageZone<'z>)>> {
+        let FollowingPage { number, block } = following;
+        let zones = reader.page(block, number.page);
+        zones.map_err(|_| {
+            let offset = self.index().address(number.block).map_or(0, |of| of.offset);
+            let text = "the zones of an index block are malformed";
+            StorageError::corrupt(self.run.file.path(), offset, text)
+        })
     }
 
     /// Reads the columns of this page. `None` if its rows must be read.

@@ -3,21 +3,31 @@
 //!
 //! Raw bytes: pages u32; length of the filter u32; bits that each of its keys sets u8; then for
 //! each page its address (12 bytes), entries u32, raw bytes u32, length of the last key u32, end of
-//! the separate values u64; then all last keys; then the filter. A key belongs to the first page
+//! the separate values u64; then all last keys; then the filter; then the zones of columns (`block_zones`). A key belongs to the first page
 //! whose last key is at or after it. The versions of one key may continue over several pages, but
 //! not over several index blocks.
 
+use super::block_zones::{BlockZones, ZoneWriter};
 use crate::block_memory::{BlockCharge, FileBlocks};
 use crate::filter::{self, FilterSize};
 use crate::filter_counts::FilterInMemory;
 use crate::key_search::KeySearch;
+use crate::page::{ColumnChoice, PageZones};
 use teak_base::Codec;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::limits::KEY_BYTES_MAX;
 use teak_block_file::{BlockAddress, BlockDescription, BlockKind};
 
 /// The layout number in an index block's header.
-pub(crate) const INDEX_BLOCK_LAYOUT: u8 = 3;
+pub(crate) const INDEX_BLOCK_LAYOUT: u8 = 4;
+
+/// The layout of index blocks without zones, which are otherwise the same.
+const LAYOUT_WITHOUT_ZONES: u8 = 3;
+
+/// Whether an index block of this layout can be decoded.
+pub(crate) fn is_known_layout(layout: u8) -> bool {
+    layout == INDEX_BLOCK_LAYOUT || layout == LAYOUT_WITHOUT_ZONES
+}
 
 /// An index block ends after the page with which it reaches this size, or the size of a page if that
 /// is less.
@@ -61,6 +71,8 @@ pub struct IndexBlock {
     pages: Vec<PageRecord>,
     keys: Vec<u8>,
     filter: Filter,
+    /// What [`BlockZones`] decodes.
+    zones: Box<[u8]>,
     /// Finds pages by their last keys.
     search: KeySearch,
     /// Counts the memory of a block that was read.
@@ -70,12 +82,13 @@ pub struct IndexBlock {
 impl IndexBlock {
     /// Appends the raw bytes.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        encode(&self.pages, &self.keys, &self.filter, out);
+        self.encode_with(&self.pages, out);
     }
 
     /// Appends the raw bytes of the same block with other places of its pages and values.
     pub(crate) fn encode_with(&self, pages: &[PageRecord], out: &mut Vec<u8>) {
         encode(pages, &self.keys, &self.filter, out);
+        out.extend_from_slice(&self.zones);
     }
 
     /// Decodes and checks an index block: at least one page, last keys ascending.
@@ -116,7 +129,7 @@ impl IndexBlock {
         };
         let ordered =
             (1..count).all(|page| key(&pages, &keys, page - 1) <= key(&pages, &keys, page));
-        if !ordered || !take.is_empty() || !filter::is_valid(filter_bytes, bits_set) {
+        if !ordered || !filter::is_valid(filter_bytes, bits_set) {
             return Err(Malformed);
         }
         Ok(Self {
@@ -124,6 +137,7 @@ impl IndexBlock {
             pages,
             keys,
             filter,
+            zones: take.rest().into(),
             charge: None,
         })
     }
@@ -153,6 +167,7 @@ impl IndexBlock {
             + self.pages.capacity() * size_of::<PageRecord>()
             + self.keys.capacity()
             + self.filter.bytes.capacity()
+            + self.zones.len()
             + self.search.memory_bytes()
     }
 
@@ -160,6 +175,16 @@ impl IndexBlock {
     #[inline]
     pub(crate) fn last_key(&self, page: usize) -> &[u8] {
         key(&self.pages, &self.keys, page)
+    }
+
+    /// The zones of the pages' columns; `None` if there are none of the chosen columns.
+    pub(crate) fn zones(&self, choice: &ColumnChoice) -> Result<Option<BlockZones>, Malformed> {
+        BlockZones::decode(&self.zones, self.pages.len(), choice)
+    }
+
+    /// Whether there are zones of columns.
+    pub(crate) fn has_zones(&self) -> bool {
+        !self.zones.is_empty()
     }
 
     /// Bytes of the filter.
@@ -222,6 +247,7 @@ pub(crate) struct IndexBlockBuilder {
     entries: u64,
     hashes: Vec<u64>,
     filter: Filter,
+    zones: ZoneWriter,
 }
 
 impl IndexBlockBuilder {
@@ -233,6 +259,7 @@ impl IndexBlockBuilder {
             entries: 0,
             hashes: Vec::new(),
             filter: Filter::default(),
+            zones: ZoneWriter::default(),
         }
     }
 
@@ -264,6 +291,12 @@ impl IndexBlockBuilder {
         });
     }
 
+    /// Adds the zones of the page that was appended last. `is_new_key`: whether its first key is another one than that
+    /// before it.
+    pub(crate) fn add_zones(&mut self, zones: PageZones, is_new_key: bool) {
+        self.zones.add(self.pages.len() - 1, zones, is_new_key);
+    }
+
     /// Number of pages.
     pub(crate) fn pages(&self) -> usize {
         self.pages.len()
@@ -274,7 +307,7 @@ impl IndexBlockBuilder {
         self.entries
     }
 
-    /// Approximate raw bytes of the block.
+    /// Approximate raw bytes of the block without zones.
     pub(crate) fn bytes(&self) -> usize {
         let filter = self.filter_size.bytes(self.hashes.len());
         HEADER_BYTES + self.pages.len() * PAGE_RECORD_BYTES + self.keys.len() + filter
@@ -289,6 +322,7 @@ impl IndexBlockBuilder {
             filter::build(&self.hashes, self.filter_size, &mut self.filter.bytes);
         }
         encode(&self.pages, &self.keys, &self.filter, out);
+        self.zones.finish(self.pages.len(), out);
         self.pages.clear();
         self.keys.clear();
         self.hashes.clear();

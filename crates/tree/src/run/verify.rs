@@ -2,6 +2,7 @@
 //! compared with the index blocks and the description.
 
 use super::index_table::bound_between;
+use super::verify_zones::ZonesOfPage;
 use super::{IndexBlock, Run, RunDescription, SeparateTotals};
 use crate::Page;
 use crate::page::PAGE_LAYOUT;
@@ -71,13 +72,18 @@ impl Run {
             let address = record.address;
             blocks.push(address);
             let block = self.file.read_block(address, BlockKind::Page)?;
-            let page = match block.description.layout {
-                PAGE_LAYOUT => Page::decode(block.raw).ok(),
-                _ => None,
+            let malformed = || self.corrupt(address, "the page is malformed");
+            if block.description.layout != PAGE_LAYOUT {
+                return Err(malformed());
+            }
+            let zones = match index.has_zones() {
+                true => Some(ZonesOfPage::open(index, number, &block.raw)),
+                false => None,
             };
-            let page = page.ok_or_else(|| self.corrupt(address, "the page is malformed"))?;
-            let fault = walk
-                .page(&page, index, number, &self.description)
+            let page = Page::decode(block.raw).map_err(|_| malformed())?;
+            let fault = zones
+                .and_then(|zones| zones.fault(&page, walk.last_key.as_deref()))
+                .or_else(|| walk.page(&page, index, number, &self.description))
                 .or_else(|| (page.entries() != record.entries as usize).then_some(WRONG_COUNT));
             if let Some(reason) = fault {
                 return Err(self.corrupt(address, reason));

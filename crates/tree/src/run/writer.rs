@@ -394,6 +394,9 @@ impl<'a> RunWriter<'a> {
         let (entries, values_end) = (self.page.entries(), self.page.values_end());
         // Its size in row form, which determines the cost of decoding it.
         let raw_bytes = self.page.raw_bytes();
+        // An index block begins with a new key.
+        let is_new_key =
+            self.index_block.pages() == 0 || self.page.first_key() != self.page_last_key.as_slice();
         self.page_last_key.clear();
         self.page_last_key.extend_from_slice(self.page.last_key());
         self.page.finish(&mut self.raw);
@@ -416,6 +419,9 @@ impl<'a> RunWriter<'a> {
         let last_key = &self.page_last_key;
         self.index_block
             .push(address, entries, raw_bytes, last_key, values_end);
+        if let Some(zones) = self.page.take_zones() {
+            self.index_block.add_zones(zones, is_new_key);
+        }
         Ok(())
     }
 

@@ -1,8 +1,9 @@
 //! Floats in the bytes of columns, and as numbers that conditions compare.
 
 /// The float with these bytes: a little-endian IEEE 754 number of 4 or 8 bytes.
+#[must_use]
 #[inline]
-pub(crate) fn float_of(bytes: &[u8]) -> Option<f64> {
+pub fn float_of(bytes: &[u8]) -> Option<f64> {
     match bytes.len() {
         4 => Some(f64::from(f32::from_le_bytes(*bytes.first_chunk()?))),
         _ => Some(f64::from_le_bytes(*bytes.first_chunk()?)),

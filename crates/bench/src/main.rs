@@ -9,7 +9,7 @@ use teak_bench::text::{Form, RowWriter};
 const USAGE: &str = "\
 usage: teak-generate SHAPE --rows N [--seed N] [--output FILE] [--separator C]
                      [--insert TABLE [--batch ROWS]]
-  SHAPE          star, sensor, flights, purchases, phrase, keys64 or keys256
+  SHAPE          star, sensor, flights, purchases, phrase, keys64, keys256 or weblog
   --separator C  the character between fields of LOAD DATA, a tab when not given
   --output FILE  standard output when not given
   --insert TABLE INSERT statements of --batch rows (1000), one to a line, instead of what LOAD DATA reads;

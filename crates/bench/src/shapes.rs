@@ -1,7 +1,9 @@
 //! The rows of the benchmark tables. The CREATE TABLE statements are in `bench/sql/shapes.py`.
 
+use crate::calendar::{date_key, timestamp};
 use crate::random::{Random, Vocabulary};
 use crate::text::RowWriter;
+use crate::web_log;
 use std::io::{self, Write};
 
 /// A table's shape.
@@ -23,11 +25,13 @@ pub enum Shape {
     Keys64,
     /// Four random numbers of 8 bytes and text: about 256 bytes.
     Keys256,
+    /// The hits of a web analytics service, 105 columns ([`web_log`]).
+    WebLog,
 }
 
 impl Shape {
     /// All shapes with their names on the command line.
-    pub const ALL: [(&'static str, Shape); 7] = [
+    pub const ALL: [(&'static str, Shape); 8] = [
         ("star", Shape::Star),
         ("sensor", Shape::Sensor),
         ("flights", Shape::Flights),
@@ -35,6 +39,7 @@ impl Shape {
         ("phrase", Shape::Phrase),
         ("keys64", Shape::Keys64),
         ("keys256", Shape::Keys256),
+        ("weblog", Shape::WebLog),
     ];
 
     /// Writes `rows` rows drawn from `seed`.
@@ -51,6 +56,7 @@ impl Shape {
             Shape::Sensor => sensor(rows, &mut random, out),
             Shape::Flights => flights(rows, &mut random, out),
             Shape::Purchases => purchases(rows, &mut random, out),
+            Shape::WebLog => web_log::write(rows, seed, out),
         }
     }
 }
@@ -61,42 +67,6 @@ fn choose<'a>(choices: &[&'a str], random: &mut Random) -> &'a str {
         .ok()
         .and_then(|index| choices.get(index).copied())
         .unwrap_or("")
-}
-
-/// Year, month and day of the day `days` after 1992-01-01 (Howard Hinnant's `civil_from_days`).
-fn date(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 8035 + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_shifted + 2) / 5 + 1;
-    let month = if month_shifted < 10 {
-        month_shifted + 3
-    } else {
-        month_shifted - 9
-    };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
-}
-
-/// The star schema's date key, like 19940517.
-fn date_key(days: u64) -> u64 {
-    let (year, month, day) = date(days);
-    year * 10_000 + month * 100 + day
-}
-
-/// The time `seconds` after 1992-01-01, like `1994-05-17 08:30:00`.
-fn timestamp(seconds: u64) -> String {
-    let (year, month, day) = date(seconds / 86_400);
-    let second = seconds % 86_400;
-    format!(
-        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}",
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    )
 }
 
 /// `words_of_comment`: their number.
@@ -283,7 +253,7 @@ mod tests {
 
     #[test]
     fn every_shape_has_as_many_rows_as_asked_and_one_width() {
-        for ((name, shape), width) in Shape::ALL.into_iter().zip([18, 6, 11, 6, 18, 5, 5]) {
+        for ((name, shape), width) in Shape::ALL.into_iter().zip([18, 6, 11, 6, 18, 5, 5, 105]) {
             let lines = lines(shape, 1234, 5);
             assert_eq!(lines.len(), 1234, "{name}");
             for line in &lines {
@@ -298,15 +268,6 @@ mod tests {
             assert_eq!(lines(shape, 100, 1), lines(shape, 100, 1));
             assert_ne!(lines(shape, 100, 1), lines(shape, 100, 2));
         }
-    }
-
-    #[test]
-    fn dates_follow_the_calendar() {
-        assert_eq!(date(0), (1992, 1, 1));
-        assert_eq!(date(59), (1992, 2, 29));
-        assert_eq!(date(366), (1993, 1, 1));
-        assert_eq!(date_key(2405), 19_980_802);
-        assert_eq!(timestamp(86_400 + 3_661), "1992-01-02 01:01:01");
     }
 
     #[test]

@@ -73,6 +73,15 @@ impl<W: Write> RowWriter<W> {
         self.digits(value, 1);
     }
 
+    /// A whole number that may be negative.
+    pub fn signed(&mut self, value: i64) {
+        self.begin_field();
+        if value < 0 {
+            self.buffer.push(b'-');
+        }
+        self.digits(value.unsigned_abs(), 1);
+    }
+
     /// `value` units of 10^-`places`: 1234 with 2 places is 12.34.
     pub fn decimal(&mut self, value: u64, places: u32) {
         self.begin_field();
@@ -205,6 +214,16 @@ mod tests {
             "INSERT INTO t VALUES (0,12.05,'a word',NULL),(1,12.05,'a word',NULL);\n\
              INSERT INTO t VALUES (2,12.05,'a word',NULL);\n"
         );
+    }
+
+    #[test]
+    fn negative_numbers_have_a_sign() {
+        let mut writer = RowWriter::new(Vec::new(), Form::Load { separator: b'|' });
+        for value in [-1, 0, 7, i64::MIN] {
+            writer.signed(value);
+        }
+        writer.end_row().unwrap();
+        assert_eq!(writer.finish().unwrap(), b"-1|0|7|-9223372036854775808\n");
     }
 
     #[test]

@@ -4,6 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
 JOBS ?= $(shell nproc)
+COMMA := ,
 
 BUILD := build
 # MariaDB's source: unpacked by scripts/setup.sh, or MARIADB_SOURCE=DIR.
@@ -123,9 +124,11 @@ bench-checkpoint: build ## write the changes of 3 indexes of TABLES=5000 tables 
 bench-recovery: build ## time the start after kill -9 with LOG=0.25,1 GiB of log, against InnoDB (ENGINES=, BEFORE=)
 	@python3 -m bench.sql.recovery $(if $(LOG),--log=$(LOG)) $(if $(ENGINES),--engines=$(ENGINES)) $(if $(BEFORE),--before=$(BEFORE))
 
-bench-space: build ## file sizes after four loads of ROWS=2000000 rows, and Teak's ratio to live bytes, against InnoDB (ENGINES=)
+bench-space: build ## sizes of eleven data sets in all engines and as Parquet, with rates of loads and scans; hours (ROWS=2000000 SCALE=0.3 REPEAT=3 MEMORY=8G CACHE=256M ENGINES= CASES= BEFORE=)
 	@cargo build --quiet --release -p teak-bench
-	@python3 -m bench.sql.space $(if $(ROWS),--rows=$(ROWS)) $(if $(ENGINES),--engines=$(ENGINES))
+	@python3 -m bench.space $(if $(ROWS),--rows=$(ROWS)) $(if $(SCALE),--scale=$(SCALE)) $(if $(REPEAT),--repeat=$(REPEAT)) \
+		$(if $(MEMORY),--memory=$(MEMORY)) $(if $(CACHE),--cache=$(CACHE)) $(if $(ENGINES),--engines="$(ENGINES)") \
+		$(if $(CASES),--cases=$(CASES)) $(if $(BEFORE),--before=$(BEFORE))
 
 bench-resident: build ## resident memory under five loads, compared with BLACKHOLE (CASES= SCALE=1)
 	@python3 -m bench.sql.resident $(if $(CASES),--cases=$(CASES)) $(if $(SCALE),--scale=$(SCALE))
@@ -154,10 +157,10 @@ bench-tpch: build ## TPC-H: loads, sizes, 22 queries cold and warm, against Inno
 bench-costs: build ## measure the constants of the optimiser's costs, plugin/handler/cost_constants.h
 	@python3 -m bench.sql.costs $(if $(REPEAT),--repeat=$(REPEAT))
 
-publish: ## rewrite tables and plots of docs/performance.md (TAKE=1: from the newest results)
+publish: ## rewrite tables and plots of docs/performance.md (TAKE=1: from the newest results of bench and sysbench, TAKE=space: of bench-space)
 	@[ -x $(BUILD)/venv/bin/python ] || python3 -m venv $(BUILD)/venv
 	@$(BUILD)/venv/bin/python -c 'import matplotlib' 2>/dev/null || $(BUILD)/venv/bin/pip install --quiet --disable-pip-version-check matplotlib
-	@$(BUILD)/venv/bin/python -m bench.sql.publish $(if $(TAKE),--take)
+	@$(BUILD)/venv/bin/python -m bench.sql.publish $(if $(TAKE),--take=$(if $(filter 1,$(TAKE)),bench$(COMMA)sysbench,$(TAKE)))
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
 

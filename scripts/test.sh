@@ -114,7 +114,7 @@ for name; do
             stage online-ddl python3 -m tests.online_ddl.run --rounds="${ONLINE_ROUNDS:-4}"
             ;;
         isolation)
-            stage python-tests python3 -m unittest tests.harness.test_wire tests.harness.test_server tests.harness.test_time_limit tests.isolation.test_checker tests.soak.test_bounds tests.soak.test_disk tests.soak.test_sessions tests.monitoring.test_monitoring bench.load.test_load bench.memory.test_memory bench.rivals.test_rivals
+            stage python-tests python3 -m unittest tests.harness.test_wire tests.harness.test_server tests.harness.test_time_limit tests.isolation.test_checker tests.soak.test_bounds tests.soak.test_disk tests.soak.test_sessions tests.monitoring.test_monitoring bench.load.test_load bench.memory.test_memory bench.rivals.test_rivals bench.space.test_space
             stage isolation python3 -m tests.isolation.run --transactions="${TRANSACTIONS:-3000}"
             ;;
         full-disk) stage full-disk python3 -m tests.full_disk.run ;;

@@ -19,12 +19,13 @@ import sys
 import time
 
 from bench.memory.__main__ import size
+from bench.memory.figures import write_runs
 from bench.sql import run as sql_run
 from tests.harness import ROOT
 
 from . import figures
 from .cases import CASES
-from .engines import FLOOR, MODES
+from .engines import FLOOR, MODES, modes_of
 from .run import Run
 
 DEFAULT_ENGINES = "BLACKHOLE,InnoDB,InnoDB bulk,RocksDB,RocksDB bulk,Aria,ARCHIVE,Teak"
@@ -45,11 +46,7 @@ def parse(arguments=None):
     parser.add_argument("--before", help="another build of the plugin, measured as engine Before")
     parser.add_argument("--server-option", action="append", default=[], help="for every server, may be repeated")
     options = parser.parse_args(arguments)
-    by_name = {name.lower(): name for name in MODES}
-    options.engines = [by_name.get(name.strip().lower()) or parser.error(f"unknown engine {name}: {', '.join(MODES)}")
-                       for name in options.engines.split(",")]
-    if ("Before" in options.engines) != bool(options.before):
-        parser.error("--before names the plugin of the engine Before")
+    options.engines = modes_of(parser, options)
     options.cases = [CASES.get(name) or parser.error(f"unknown case {name}: {', '.join(CASES)}") for name in options.cases.split(",")]
     options.cores = [int(text) for text in options.cores.split(",")]
     if not 0 < max(options.cores) <= os.cpu_count():
@@ -79,7 +76,7 @@ def main():
                     if can_run(case, engine):
                         runs.append({"repeat": repeat, **Run(options, cores, engine, case).go()})
                         (directory / "runs.json").write_text(json.dumps({**about, "runs": runs}, indent=1))
-    figures.write_runs(directory / "runs.csv", runs)
+    write_runs(directory / "runs.csv", runs)
     for cores in options.cores:
         figures.write_chart(directory / f"rates-{cores}.svg", options.cases, runs, cores, options.engines)
         for case in options.cases:

@@ -1,4 +1,4 @@
-"""The engines that the load benchmark compares, some of them in two modes."""
+"""The engines that the benchmarks of loads and of space compare, some of them in several modes."""
 
 from dataclasses import dataclass, field
 
@@ -7,26 +7,39 @@ FLOOR = "BLACKHOLE"
 
 @dataclass
 class Mode:
-    """An engine of SQL, the key of its entry in bench.sql.run.ENGINES, and what a session does before and after a load."""
+    """An engine of SQL, the key of its entry in bench.sql.run.ENGINES, what a session does before and after a load, options of
+    its tables, and options of the server, in which {cache} is the size of the cache."""
     engine: str
     server: str
     begin: list = field(default_factory=list)
     end: list = field(default_factory=list)
     has_keys: bool = True
-    plugin: str = ""
+    table: str = ""
+    options: list = field(default_factory=list)
+
+    def of_table(self):
+        """What follows ENGINE= in a CREATE TABLE."""
+        return f"{self.engine} {self.table}".strip()
+
+    def server_options(self, cache):
+        return [option.format(cache=cache) for option in self.options]
 
 
 MODES = {
     FLOOR: Mode("BLACKHOLE", "BLACKHOLE"),
     "InnoDB": Mode("InnoDB", "InnoDB"),
+    "InnoDB compressed": Mode("InnoDB", "InnoDB", table="ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8"),
+    "InnoDB page": Mode("InnoDB", "InnoDB", table="PAGE_COMPRESSED=1"),
     "InnoDB bulk": Mode("InnoDB", "InnoDB", ["SET unique_checks = 0, foreign_key_checks = 0"]),
     "RocksDB": Mode("RocksDB", "RocksDB"),
+    "RocksDB zstd": Mode("RocksDB", "RocksDB", options=["--rocksdb-default-cf-options=compression=kZSTD;bottommost_compression=kZSTD"]),
     # The files are added to the tables when the mode is left.
     "RocksDB bulk": Mode("RocksDB", "RocksDB", ["SET rocksdb_bulk_load_allow_unsorted = 1", "SET rocksdb_bulk_load = 1"],
                          ["SET rocksdb_bulk_load = 0"]),
-    "Aria": Mode("Aria", "InnoDB"),
-    "ARCHIVE": Mode("ARCHIVE", "InnoDB", has_keys=False, plugin="ha_archive"),
+    "Aria": Mode("Aria", "InnoDB", options=["--aria-pagecache-buffer-size={cache}"]),
+    "ARCHIVE": Mode("ARCHIVE", "InnoDB", has_keys=False, options=["--plugin=ha_archive"]),
     "Teak": Mode("TEAK", "Teak"),
+    **{f"Teak {codec}": Mode("TEAK", "Teak", table=f"COMPRESSION={codec}") for codec in ("none", "lz4", "snappy", "zlib", "lzma")},
     # Another build of the plugin, named by --before.
     "Before": Mode("TEAK", "Before"),
 }
@@ -34,3 +47,14 @@ MODES = {
 # The files of tables in the database `bench`, by engine.
 FILES = {"InnoDB": ("bench/*.ibd",), "TEAK": ("bench/*.teak",), "RocksDB": ("#rocksdb/*.sst",), "Aria": ("bench/*.MA[ID]",),
          "ARCHIVE": ("bench/*.ARZ",), "BLACKHOLE": ()}
+
+
+def modes_of(parser, options, more=()):
+    """The names of the engines in the options, in any case, as in MODES or in `more`."""
+    names = [*MODES, *more]
+    by_name = {name.lower(): name for name in names} | {"myrocks": "RocksDB", "myrocks zstd": "RocksDB zstd"}
+    engines = [by_name.get(name.strip().lower()) or parser.error(f"unknown engine {name}: {', '.join(names)}")
+               for name in options.engines.split(",")]
+    if ("Before" in engines) != bool(options.before):
+        parser.error("--before names the plugin of the engine Before")
+    return engines

@@ -1,9 +1,8 @@
-"""The results as tables, CSV and plots."""
+"""The results as tables and plots."""
 
-import csv
 import statistics
-from html import escape
 
+from bench.charts import bar_chart
 from bench.sql.report import OURS, print_table
 
 from .engines import FLOOR
@@ -22,9 +21,6 @@ MEASURES = [
     ("table_bytes_stopped", "files after a stop, MiB", 1 / MIB),
     ("memory_bytes", "server's memory, MiB", 1 / MIB),
 ]
-COLORS = {"BLACKHOLE": "#d8dde3", "InnoDB": "#9aa5b1", "InnoDB bulk": "#6f7c8a", "RocksDB": "#d9a25f", "RocksDB bulk": "#b57f3c",
-          "Aria": "#a8b58f", "ARCHIVE": "#c3a5b4", "Before": "#8fc0a8", "Teak": "#2f7d5b"}
-BAR_HEIGHT, BAR_GAP, LEFT, WIDTH, BARS_RIGHT = 14, 3, 120, 760, 640
 
 
 def medians(runs, cores, case, engines):
@@ -75,33 +71,7 @@ def print_case(case, runs, cores, engines):
             print(f"FAILED: {run['engine']}: {run['error']}")
 
 
-def write_runs(path, runs):
-    names = list(dict.fromkeys(name for run in runs for name in run))
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, names)
-        table.writeheader()
-        table.writerows(runs)
-
-
-def chart(title, rates):
-    """The text of an SVG file: a bar for each engine's rate. `rates`: {group: {engine: rows per second}}."""
-    top = max((rate for group in rates.values() for rate in group.values()), default=1)
-    parts, y = [f'<text x="10" y="20" font-size="14">{escape(title)}</text>'], 40
-    for group, values in rates.items():
-        parts.append(f'<text x="10" y="{y + 12}" font-size="12" font-weight="bold">{escape(group)}</text>')
-        y += 20
-        for engine, rate in values.items():
-            width = rate / top * (BARS_RIGHT - LEFT)
-            parts.append(f'<text x="{LEFT - 6}" y="{y + 11}" font-size="11" text-anchor="end">{escape(engine)}</text>'
-                         f'<rect x="{LEFT}" y="{y}" width="{width:.1f}" height="{BAR_HEIGHT}" fill="{COLORS.get(engine, "#888")}"/>'
-                         f'<text x="{LEFT + width + 6:.1f}" y="{y + 11}" font-size="11">{rate:,.0f}</text>')
-            y += BAR_HEIGHT + BAR_GAP
-        y += 10
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y}" viewBox="0 0 {WIDTH} {y}" font-family="sans-serif">'
-            f'<rect width="{WIDTH}" height="{y}" fill="white"/>{"".join(parts)}</svg>\n')
-
-
 def write_chart(path, cases, runs, cores, engines):
     rates = {case.title: medians(runs, cores, case.name, engines)["rows_per_second"] for case in cases}
     title = f"rows per second, {cores} processor{'s' if cores > 1 else ''} (more is better)"
-    path.write_text(chart(title, {name: values for name, values in rates.items() if values}), encoding="utf-8")
+    path.write_text(bar_chart(title, {name: values for name, values in rates.items() if values}), encoding="utf-8")

@@ -1,18 +1,27 @@
 """One load into one engine, on a new server whose memory and processors are limited."""
 
 import os
+import shutil
 import threading
 import time
 
 from bench.memory.confine import Group, Limits, NoControlGroup
-from bench.sql.run import IDLE_SECONDS, say, server_of
-from tests.harness import SqlError, wait_for_background_writes
+from bench.sql.run import DIRECTORY, IDLE_SECONDS, say, server_of
+from tests.harness import BUILD, Server, SqlError, wait_for_background_writes
 
 from .cases import PLANS
 from .engines import FILES, FLOOR, MODES
 
 # At a start InnoDB would load the pages that were in the buffer pool.
 OPTIONS = ["--innodb-buffer-pool-load-at-startup=OFF", "--innodb-buffer-pool-dump-at-shutdown=OFF"]
+
+
+def install_system_tables(server):
+    """Copies the system tables of an installation that is made once, because each takes seconds."""
+    version = (BUILD / "mariadb-version").read_text().strip() if (BUILD / "mariadb-version").exists() else "unknown"
+    made = Server(DIRECTORY / "empty" / version.replace(":", "-"))
+    made.install_system_tables()
+    shutil.copytree(made.directory / "data", server.directory / "data")
 
 
 class Session:
@@ -37,11 +46,15 @@ class Session:
 
 
 class Run:
+    """A load. Other benchmarks that load the same way override `directory`, `plan` and `measure`."""
+
+    directory = "load"
+
     def __init__(self, options, cores, name, case):
         self.options, self.cores, self.name, self.case = options, cores, name, case
         self.mode = MODES[name]
-        more = [*OPTIONS, *([f"--plugin={self.mode.plugin}"] if self.mode.plugin else []), *options.server_option]
-        self.server = server_of("load", options, self.mode.server, *more)
+        more = [*OPTIONS, *self.mode.server_options(options.cache), *options.server_option]
+        self.server = server_of(self.directory, options, self.mode.server, *more)
         self.group = None
         self.found = {"cores": cores, "case": case.name, "engine": name}
 
@@ -55,6 +68,7 @@ class Run:
             say(f"WARNING: NOT CONFINED, no control group: {error}")
         self.found["confined"] = bool(self.group)
         self.server.prefix = prefix
+        install_system_tables(self.server)
         self.server.start()
 
     def run_all(self, lists):
@@ -72,6 +86,16 @@ class Run:
                 raise session.error
         return sum(session.rows for session in sessions), seconds
 
+    def plan(self):
+        return PLANS[self.case.name](self.options, self.mode.of_table())
+
+    def create(self, plan):
+        with self.server.connect() as connection:
+            connection.run("CREATE DATABASE bench")
+        with self.server.connect("bench") as connection:
+            for statement in plan.create:
+                connection.run(statement)
+
     def wait(self, connection):
         wait_for_background_writes(connection, self.mode.server.replace("Before", "Teak"))
 
@@ -81,12 +105,8 @@ class Run:
             self.found[f"table_bytes_{when}"] = self.server.files(*files)
 
     def measure(self):
-        plan = PLANS[self.case.name](self.options, self.mode.engine)
-        with self.server.connect() as connection:
-            connection.run("CREATE DATABASE bench")
-        with self.server.connect("bench") as connection:
-            for statement in plan.create:
-                connection.run(statement)
+        plan = self.plan()
+        self.create(plan)
         if plan.before and self.name != FLOOR:
             self.run_all([plan.before])
             with self.server.connect("bench") as connection:

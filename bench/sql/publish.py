@@ -1,11 +1,12 @@
 """`make publish`: writes the tables of docs/performance.md and README.md and the plots in docs/images from the results in docs/results.
 
     python3 -m bench.sql.publish            rewrites the pages and plots from docs/results/*.json
-    python3 -m bench.sql.publish --take     first copies the newest results of make bench and make sysbench to docs/results
+    python3 -m bench.sql.publish --take=bench,sysbench,space
+                                            first copies the newest results of make bench, make sysbench and make bench-space to docs/results
     python3 -m bench.sql.publish --check    changes nothing; fails if a page does not show the results
 
 A table is between two comments, <!-- table NAME --> and <!-- end -->. Plots need matplotlib, which `make publish` installs into
-a virtual environment under build/.
+a virtual environment under build/. The charts of make bench-space need no library.
 """
 
 import argparse
@@ -15,11 +16,16 @@ import shutil
 import statistics
 import sys
 
+from bench.space import figures as space
 from tests.harness import ROOT
 
 RESULTS = ROOT / "docs" / "results"
 IMAGES = ROOT / "docs" / "images"
 PAGES = [ROOT / "docs" / "performance.md", ROOT / "README.md"]
+# The files in build/bench with the newest results.
+NEWEST = {"bench": "latest.json", "sysbench": "sysbench.json", "space": "space.json"}
+NOT_PUBLISHED = ["There are no published results of `make bench-space` yet."]
+SPACE_CHARTS = {"bytes_per_row_idle": "space.svg", "rows_per_second": "space-loads.svg", "warm_rows_per_second": "space-scans.svg"}
 TITLES = {"InnoDB": "InnoDB", "RocksDB": "MyRocks", "Teak": "Teak"}
 COLORS = {"InnoDB": "#9aa5b1", "RocksDB": "#d9a25f", "Teak": "#2f7d5b"}
 SCALES = {"MiB": 1 / 1048576, "ms": 1000, "us": 1e6}
@@ -172,16 +178,20 @@ def plot(bench, results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--take", action="store_true", help="copy the newest results to docs/results first")
+    parser.add_argument("--take", default="", help=f"copy the newest results of these to docs/results first: {', '.join(NEWEST)}")
     parser.add_argument("--check", action="store_true", help="change nothing; fail if a page does not show the results")
     options = parser.parse_args()
-    if options.take:
+    for name in filter(None, options.take.split(",")):
+        if name not in NEWEST:
+            parser.error(f"there are no results of {name}")
         RESULTS.mkdir(exist_ok=True)
-        shutil.copy(ROOT / "build" / "bench" / "latest.json", RESULTS / "bench.json")
-        shutil.copy(ROOT / "build" / "bench" / "sysbench.json", RESULTS / "sysbench.json")
+        shutil.copy(ROOT / "build" / "bench" / NEWEST[name], RESULTS / f"{name}.json")
     bench, results = load("bench.json"), load("sysbench.json")
     tables = {"bench": bench_table(bench), "headlines": headline_table(bench), "sysbench": sysbench_table(results),
-              "machine": machine_lines(bench)}
+              "machine": machine_lines(bench), "space": NOT_PUBLISHED}
+    sizes = load("space.json") if (RESULTS / "space.json").exists() else None
+    if sizes:
+        tables["space"] = space.page(sizes)
     outdated = []
     for page in PAGES:
         text = page.read_text()
@@ -194,6 +204,9 @@ def main():
         for page in outdated:
             print(f"{page}: does not show docs/results: run make publish")
         return 1 if outdated else 0
+    if sizes:
+        for figure, name in SPACE_CHARTS.items():
+            (IMAGES / name).write_text(space.chart(sizes, figure), encoding="utf-8")
     plot(bench, results)
     return 0
 

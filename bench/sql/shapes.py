@@ -48,6 +48,20 @@ SENSOR_COLUMNS = """
     errors SMALLINT UNSIGNED,
     PRIMARY KEY (sensor, at)"""
 
+FLIGHTS_COLUMNS = """
+    id INT UNSIGNED NOT NULL,
+    departure DATETIME NOT NULL,
+    carrier CHAR(2) NOT NULL,
+    flight SMALLINT UNSIGNED NOT NULL,
+    plane CHAR(6) NOT NULL,
+    origin CHAR(3) NOT NULL,
+    destination CHAR(3) NOT NULL,
+    departure_delay SMALLINT UNSIGNED,
+    arrival_delay SMALLINT UNSIGNED,
+    air_time SMALLINT UNSIGNED NOT NULL,
+    distance SMALLINT UNSIGNED NOT NULL,
+    PRIMARY KEY (id)"""
+
 # Upserts find existing rows by the unique key.
 STOCK_COLUMNS = """
     article INT UNSIGNED NOT NULL,

@@ -2,29 +2,21 @@
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
-from tests.harness import BUILD
+from bench.packages import VENV, install
 
 from ..run import DIRECTORY, say
 from . import schema
 
 REQUIREMENT = "tpchgen-cli==4.0.0"
-VENV = BUILD / "venv"
 HEADING = re.compile(r"^-- (\d+)\n", re.M)
 
 
 def generator():
-    """The generator's program in build/venv; installs it if it is not there."""
-    program = VENV / "bin" / "tpchgen-cli"
-    if not program.exists():
-        say(f"installing {REQUIREMENT}")
-        if not (VENV / "bin" / "python").exists():
-            subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
-        subprocess.run([str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", REQUIREMENT],
-                       check=True)
-    return program
+    """The generator's program; installs it if it is not there."""
+    install(REQUIREMENT)
+    return VENV / "bin" / "tpchgen-cli"
 
 
 def files(scale):

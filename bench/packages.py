@@ -1,0 +1,23 @@
+"""Python packages that some benchmarks need, in a virtual environment under build/."""
+
+import subprocess
+import sys
+
+from tests.harness import BUILD
+
+VENV = BUILD / "venv"
+
+
+def python():
+    return VENV / "bin" / "python"
+
+
+def install(*requirements):
+    """Installs those of the packages, each NAME==VERSION, that are not there with this version."""
+    if not python().exists():
+        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
+    listing = subprocess.run([str(python()), "-m", "pip", "freeze", "--disable-pip-version-check"], check=True, capture_output=True, text=True)
+    missing = [one for one in requirements if one not in listing.stdout.split()]
+    if missing:
+        print(f"-- installing {', '.join(missing)}", flush=True)
+        subprocess.run([str(python()), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *missing], check=True)

@@ -1,5 +1,6 @@
 """Python packages that some benchmarks need, in a virtual environment under build/."""
 
+import functools
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ def python():
     return VENV / "bin" / "python"
 
 
+@functools.cache
 def install(*requirements):
     """Installs those of the packages, each NAME==VERSION, that are not there with this version."""
     if not python().exists():

@@ -23,7 +23,8 @@ that have no logs, and otherwise have their default settings. Each repetition be
   files, so pco is a file for each column.
 
 Directory build/bench/space-TIME has all runs (JSON, CSV), the tables (report.txt), and charts (SVG). `make publish TAKE=space` copies the newest
-results to docs/results, and writes the tables of docs/performance.md and the charts docs/images/space*.svg.
+results to docs/results, and writes the tables of docs/performance.md and the charts docs/images/space*.svg. A run of hours can be divided
+by CASES: the newest results include the data sets of earlier runs with the same commit, machine and options.
 """
 
 import argparse
@@ -120,8 +121,12 @@ def main():
     print(text.getvalue(), end="")
     (directory / "report.txt").write_text(text.getvalue())
     results = {**about, **figures.summary(options.cases, runs, options, missing_of(options))}
-    for path in (directory / "results.json", sql_run.DIRECTORY / "space.json"):
-        path.write_text(json.dumps(results, indent=1))
+    # As JSON has it, without tuples and paths.
+    results = json.loads(json.dumps(results))
+    (directory / "results.json").write_text(json.dumps(results, indent=1))
+    newest = sql_run.DIRECTORY / "space.json"
+    earlier = json.loads(newest.read_text()) if newest.exists() else None
+    newest.write_text(json.dumps(figures.merged(earlier, results), indent=1))
     for figure in figures.PUBLISHED:
         (directory / f"{figure}.svg").write_text(figures.chart(results, figure), encoding="utf-8")
     return 0 if is_good else 1

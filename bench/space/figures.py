@@ -138,6 +138,16 @@ def summary(cases, runs, options, missing):
                        "bars": bars(case, medians(runs, case.name, options.engines)), "missing": missing[case.name]} for case in cases]}
 
 
+def merged(earlier, results):
+    """The results with the data sets of earlier ones, if these are of the same builds, machine and options: a run may be divided."""
+    def same(one):
+        return one["machine"], {name: value for name, value in one["options"].items() if name != "cases"}
+    if earlier is None or same(earlier) != same(results):
+        return results
+    cases = {case["name"]: case for case in [*earlier["cases"], *results["cases"]]}
+    return {**results, "cases": list(cases.values())}
+
+
 def chart(results, figure):
     groups = {case["title"]: {title_of(engine): values[figure] for engine, values in case["engines"].items() if figure in values}
               for case in results["cases"]}

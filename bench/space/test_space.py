@@ -189,6 +189,16 @@ class Output(unittest.TestCase):
         self.assertIn("- star schema, no key, after 10 idle seconds: 60.00 B a row, at most 62: met", page)
         self.assertIn("- star schema, 4 keys: ARCHIVE, because ARCHIVE has no secondary keys", page)
 
+    def test_runs_of_different_data_sets_are_merged_unless_their_options_differ(self):
+        first = self.results()
+        second = {**self.results(), "cases": [{"name": "sensor"}, {"name": "star", "title": "newer"}]}
+        found = figures.merged(first, second)
+        self.assertEqual([(case["name"], case.get("title", "")) for case in found["cases"]],
+                         [("star", "newer"), ("star_keys", "star schema, 4 keys"), ("sensor", "")])
+        self.assertEqual(figures.merged({**first, "options": {**first["options"], "rows": 1}}, second), second)
+        self.assertEqual(figures.merged({**first, "machine": {}}, second), second)
+        self.assertEqual(figures.merged(None, second), second)
+
     def test_the_page_is_written_between_its_marks(self):
         text = "before\n<!-- table space -->\nold\n<!-- end -->\nafter\n"
         self.assertEqual(publish.with_tables(text, {"space": ["new"]}), "before\n<!-- table space -->\nnew\n<!-- end -->\nafter\n")

@@ -133,6 +133,30 @@ impl Site {
     }
 }
 
+/// Countries with a language and a time zone in minutes.
+const PLACES: [(&str, &str, i64); 8] = [
+    ("DE", "de", 60),
+    ("RU", "ru", 180),
+    ("TR", "tr", 180),
+    ("UA", "uk", 120),
+    ("US", "en-us", -300),
+    ("KZ", "ru", 300),
+    ("FR", "fr", 60),
+    ("BR", "pt-br", -180),
+];
+/// Width and height of screens.
+const SCREENS: [(u64, u64); 8] = [
+    (1920, 1080),
+    (1366, 768),
+    (1280, 1024),
+    (1440, 900),
+    (1600, 900),
+    (2560, 1440),
+    (1024, 768),
+    (3840, 2160),
+];
+const PHONES: [(u64, u64); 4] = [(390, 844), (360, 800), (412, 915), (768, 1024)];
+
 /// A visitor: a person or a robot with one device.
 #[derive(Clone, Debug)]
 pub(super) struct Visitor {
@@ -170,27 +194,6 @@ pub(super) struct Visitor {
 
 impl Visitor {
     pub fn new(number: u64, seed: u64, vocabulary: &Vocabulary) -> Self {
-        const PLACES: [(&str, &str, i64); 8] = [
-            ("DE", "de", 60),
-            ("RU", "ru", 180),
-            ("TR", "tr", 180),
-            ("UA", "uk", 120),
-            ("US", "en-us", -300),
-            ("KZ", "ru", 300),
-            ("FR", "fr", 60),
-            ("BR", "pt-br", -180),
-        ];
-        const SCREENS: [(u64, u64); 8] = [
-            (1920, 1080),
-            (1366, 768),
-            (1280, 1024),
-            (1440, 900),
-            (1600, 900),
-            (2560, 1440),
-            (1024, 768),
-            (3840, 2160),
-        ];
-        const PHONES: [(u64, u64); 4] = [(390, 844), (360, 800), (412, 915), (768, 1024)];
         let key = number.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ seed.rotate_left(32);
         let mut random = Random::new(key);
         let id = random.bits();

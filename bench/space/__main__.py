@@ -8,7 +8,7 @@ Engines: InnoDB, with ROW_FORMAT=COMPRESSED, and with PAGE_COMPRESSED=1; MyRocks
 Teak with each codec, and the same rows as Parquet files (zstd) and, where all columns are numbers, as files of pco.
 
 Each run uses a new server with CACHE (256 MiB) for the engine's cache, confined by a control group to MEMORY (8 GiB, because MyRocks needs
-4 GiB and more for a statement of this size) and by taskset to CORES processors. Engines are durable at the end of a statement, apart from those
+3 GiB and more for a statement of this size) and by taskset to CORES processors. Engines are durable at the end of a statement, apart from those
 that have no logs, and otherwise have their default settings. Each repetition begins with another engine.
 
 - Sizes are those of the table's files as allocated (for MyRocks, of all SST files): when the load returns, and after ten more seconds

@@ -32,9 +32,9 @@ class Table:
         return f"CREATE TABLE {self.name} ({self.definition.text(primary, secondary)}) ENGINE={engine} DEFAULT CHARSET={self.charset}"
 
     def load(self):
-        fields = {"\t": "", "|": f" CHARACTER SET latin1{BAR} LINES TERMINATED BY '|\\n'",
-                  ",": " FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '\"'"}[self.separator]
-        return load(self.path, self.name, fields)
+        # Otherwise the server reads the text in the character set of the database.
+        fields = {"\t": "", "|": f"{BAR} LINES TERMINATED BY '|\\n'", ",": " FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '\"'"}
+        return load(self.path, self.name, f" CHARACTER SET {self.charset}{fields[self.separator]}")
 
     def scan(self):
         return columns.scan(self.name, self.definition.columns)

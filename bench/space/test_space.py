@@ -91,6 +91,13 @@ class DataSets(unittest.TestCase):
         self.assertEqual(counts, {"tpch": 8, "tpch_keys": 8 + 9})
 
 
+    def test_the_text_is_read_in_the_character_set_of_the_table(self):
+        definition = columns.parse("a INT NOT NULL")
+        self.assertEqual(cases.Table("t", definition, "t.tsv").load(), "LOAD DATA INFILE 't.tsv' INTO TABLE t CHARACTER SET utf8mb4")
+        self.assertEqual(cases.Table("t", definition, "t.tbl", "|", True, "latin1").load(),
+                         "LOAD DATA INFILE 't.tbl' INTO TABLE t CHARACTER SET latin1 FIELDS TERMINATED BY '|' LINES TERMINATED BY '|\\n'")
+
+
 class Engines(unittest.TestCase):
     def test_every_codec_of_teak_and_each_format_is_measured(self):
         options = parse([])

@@ -466,7 +466,7 @@ mod tests {
     #[test]
     fn few_sites_have_most_hits_and_a_visitor_has_one_browser() {
         let at = columns();
-        let rows = rows(20_000);
+        let rows = rows(8000);
         let mut hits: BTreeMap<&str, usize> = BTreeMap::new();
         let mut agents: BTreeMap<&str, &str> = BTreeMap::new();
         for row in &rows {
@@ -477,9 +477,9 @@ mod tests {
         let mut counts: Vec<usize> = hits.into_values().collect();
         counts.sort_unstable();
         let top: usize = counts.iter().rev().take(5).sum();
-        assert!(counts.len() > 40 && top > 5000, "{} {top}", counts.len());
+        assert!(counts.len() > 20 && top > 2000, "{} {top}", counts.len());
         assert!(
-            agents.len() > 1000 && agents.len() < 5000,
+            agents.len() > 500 && agents.len() < 2000,
             "{}",
             agents.len()
         );

@@ -4,7 +4,7 @@ Data sets: a star schema without keys and with four keys, the same with longer t
 and those of `make demo`), TPC-H without and with secondary keys, and a web log of 105 columns. cases.py has them and their bars, the
 bounds of Teak's files. ROWS rows of each, half as many of sensors and of the web log.
 
-Engines: InnoDB, with ROW_FORMAT=COMPRESSED, and with PAGE_COMPRESSED=1; MyRocks with its default codec and with zstd; ARCHIVE, Aria,
+Engines: InnoDB, with ROW_FORMAT=COMPRESSED, and with PAGE_COMPRESSED=1; MyRocks with Snappy, its default, and with zstd; ARCHIVE, Aria,
 Teak with each codec, and the same rows as Parquet files (zstd) and, where all columns are numbers, as files of pco.
 
 Each run uses a new server with CACHE (256 MiB) for the engine's cache, confined by a control group to MEMORY (8 GiB, because MyRocks needs

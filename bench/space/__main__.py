@@ -49,6 +49,9 @@ from .run import FORMATS, has_files, note, refusal, run
 DEFAULT_ENGINES = ("InnoDB,InnoDB compressed,InnoDB page,RocksDB,RocksDB zstd,ARCHIVE,Aria,Parquet,pco,"
                    "Teak,Teak none,Teak lz4,Teak snappy,Teak zlib,Teak lzma")
 
+# With ten suppliers, the formula of partsupp repeats pairs of keys.
+SCALE_MIN = 0.01
+
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(prog="bench.space", description=__doc__.split("\n", 1)[0])
@@ -69,6 +72,8 @@ def parse(arguments=None):
         if not has_files(name):
             parser.error(f"{name} has no files")
     options.cases = [CASES.get(name) or parser.error(f"unknown case {name}: {', '.join(CASES)}") for name in options.cases.split(",")]
+    if options.scale < SCALE_MIN:
+        parser.error(f"below scale {SCALE_MIN:g} rows of TPC-H have the same primary key")
     if not 0 < options.cores <= os.cpu_count():
         parser.error(f"this machine has {os.cpu_count()} processors")
     return options

@@ -133,7 +133,7 @@ fn has_range(zone: Zone) -> bool {
     zone.has_values && (zone.min, zone.max) != (i64::MIN, i64::MAX)
 }
 
-/// Whether the zones of the pages are worth their space beside that of all of them.
+/// Whether the zones of the pages are worth their space in addition to that of all of them.
 fn are_narrower(all: Zone, zones: &[Zone]) -> bool {
     let differ = |zone: &Zone| (zone.has_values, zone.has_nulls) != (all.has_values, all.has_nulls);
     if zones.iter().any(differ) {

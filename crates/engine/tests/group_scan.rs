@@ -106,9 +106,7 @@ fn expected(rows: &BTreeMap<u32, (u64, String)>, min: u64) -> Groups {
 
 #[test]
 fn pages_that_the_condition_excludes_are_not_read() {
-    let mut options = options();
-    options.tree.page_bytes = 2048;
-    let (engine, table) = table_with(options);
+    let (engine, table) = paged_table();
     let mut rows = BTreeMap::new();
     commit(&engine, |t| {
         for key in 0..5000u32 {

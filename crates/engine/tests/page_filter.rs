@@ -6,22 +6,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use teak_engine::aggregate::{Condition, TextRules};
 use teak_engine::{
-    Engine, EngineError, EngineTransaction, IndexNumber, PageFilter, ReadColumn, ReadMode,
-    TableHandle,
+    EngineError, EngineTransaction, IndexNumber, PageFilter, ReadColumn, ReadMode, TableHandle,
 };
 use teak_testing::Random;
 
 const ROWS: u32 = 20_000;
-
-/// A table whose leaves have many pages.
-fn paged_table() -> (Engine, TableHandle) {
-    let mut options = options();
-    options.tree.leaf_bytes = 256 << 10;
-    options.tree.child_buffer_bytes = 1 << 20;
-    options.tree.run_bytes_max = 1 << 20;
-    options.tree.page_bytes = 2048;
-    table_with(options)
-}
 
 struct Rules;
 

@@ -51,6 +51,16 @@ pub fn table_with(options: EngineOptions) -> (Engine, TableHandle) {
     (engine, table)
 }
 
+/// A table whose leaves have many pages.
+pub fn paged_table() -> (Engine, TableHandle) {
+    let mut options = options();
+    options.tree.leaf_bytes = 256 << 10;
+    options.tree.child_buffer_bytes = 1 << 20;
+    options.tree.run_bytes_max = 1 << 20;
+    options.tree.page_bytes = 2048;
+    table_with(options)
+}
+
 pub fn put(t: &mut EngineTransaction, table: &TableHandle, key: u32, value: &[u8]) {
     let key = key.to_be_bytes();
     let entry = RowEntry {

@@ -12,12 +12,12 @@ use teak_columns::Column;
 const ENTRIES_MIN: usize = 32;
 
 /// The columns that keys and values consist of.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PageColumns {
     columns: Arc<Lists>,
 }
 
-#[derive(Default, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 struct Lists {
     key: Vec<Column>,
     value: Vec<Column>,
@@ -25,6 +25,13 @@ struct Lists {
     value_bytes: usize,
     tail: ValueTail,
     fingerprint: u64,
+}
+
+impl Default for PageColumns {
+    /// No columns.
+    fn default() -> Self {
+        Self::new(Vec::new(), Vec::new())
+    }
 }
 
 impl fmt::Debug for PageColumns {

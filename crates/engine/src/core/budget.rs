@@ -62,6 +62,9 @@ pub(crate) struct Budget {
     memtables: AtomicU64,
     /// The part of the memtables' share that other memory uses.
     ceded: AtomicU64,
+    /// The bound at which writers of large memtables stop: the quota, or more while memtables have
+    /// to shrink to a quota that was lowered.
+    stop: AtomicU64,
     /// The page cache's share while nothing else needs memory, and memtables use their share.
     page_cache: AtomicU64,
     /// The part of the memtables' share that the page cache may use.
@@ -107,6 +110,7 @@ impl Budget {
             total: AtomicU64::new(0),
             memtables: AtomicU64::new(0),
             ceded: AtomicU64::new(0),
+            stop: AtomicU64::new(0),
             page_cache: AtomicU64::new(0),
             lent: AtomicU64::new(0),
             lent_at: AtomicU64::new(0),
@@ -137,6 +141,7 @@ impl Budget {
         self.total.store(total, Ordering::Release);
         self.memtables.store(memtables, Ordering::Release);
         self.ceded.store(0, Ordering::Release);
+        self.stop.store(memtables, Ordering::Release);
         self.lent.store(0, Ordering::Release);
         self.page_cache.store(pages, Ordering::Release);
         self.fit_memtables(&MemoryUse::default());
@@ -170,6 +175,13 @@ impl Budget {
     /// does not stop them.
     pub(crate) fn live_share(&self, retired: u64) -> u64 {
         live_quota(self.memtables.load(Ordering::Acquire), retired)
+    }
+
+    /// The quota at which writers of large memtables stop. If other memory takes a part of the quota
+    /// faster than flushes release memory, this follows what is released, so such writers are slowed
+    /// instead of stopped.
+    pub(crate) fn live_stop(&self, retired: u64) -> u64 {
+        live_quota(self.stop.load(Ordering::Acquire), retired)
     }
 
     /// Sets the bytes of frozen memtables whose flushes fail.
@@ -206,6 +218,12 @@ impl Budget {
         let max = share.saturating_sub(self.total() / MEMTABLE_SHARE_MIN);
         let ceded = others.saturating_sub(given).min(max);
         self.ceded.store(ceded, Ordering::Release);
+        let quota = share - ceded;
+        // An eighth of room, so that the writers who are slowed do not reach it before the next flush.
+        let held = used.memtables_live + used.memtables_retired;
+        let shrinking = held / 8 * 9 + quota / 8;
+        let stop = shrinking.min(self.stop.load(Ordering::Acquire)).max(quota);
+        self.stop.store(stop, Ordering::Release);
         let room = given.saturating_sub(others);
         self.sort_room.store(room, Ordering::Release);
     }
@@ -434,11 +452,39 @@ mod tests {
         assert_eq!(budget.memtable_quota(), quota - 9 * MIB);
         assert_eq!(budget.live_quota(0), quota - 9 * MIB);
         assert_eq!(budget.live_share(0), quota);
+        assert_eq!(budget.live_stop(0), quota - 9 * MIB);
         used.measured = Some(200 * MIB);
         budget.fit_memtables(&used);
         assert_eq!(budget.memtable_quota(), quota - (quota - 64 * MIB / 10));
         budget.fit_memtables(&MemoryUse::default());
         assert_eq!(budget.memtable_quota(), quota);
+    }
+
+    /// The bound follows memtables that shrink, never memtables that grow, and ends at the quota.
+    #[test]
+    fn the_stop_falls_to_a_lower_quota_as_memtables_shrink() {
+        let (budget, _) = shares(64 * MIB);
+        let share = budget.memtable_quota();
+        let stop_with = |live: u64| {
+            let used = MemoryUse {
+                measured: Some(200 * MIB),
+                memtables_live: live,
+                ..MemoryUse::default()
+            };
+            budget.fit_memtables(&used);
+            budget.live_stop(0)
+        };
+        let high = stop_with(share / 2);
+        let quota = budget.memtable_quota();
+        assert_eq!(quota, 64 * MIB / 10);
+        assert!(high > share / 2 / 15 * 16 && high < share, "{high}");
+        let lower = stop_with(share / 4);
+        assert!(quota < lower && lower < high, "{lower}");
+        assert_eq!(stop_with(share), lower);
+        assert_eq!(stop_with(0), quota);
+        assert_eq!(stop_with(share), quota);
+        budget.fit_memtables(&MemoryUse::default());
+        assert_eq!(budget.live_stop(0), share);
     }
 
     #[test]

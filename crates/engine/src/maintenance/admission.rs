@@ -193,7 +193,10 @@ impl Bounded for MemtableBound<'_> {
         }
         let sixteenth = quota / 16;
         match own > quota / 4 {
-            true => pressure_between(used.live(), sixteenth * 11, sixteenth * 15),
+            true => {
+                let stop = budget.live_stop(used.retired) / 16 * 15;
+                pressure_between(used.live(), sixteenth * 11, stop)
+            }
             false => pressure_between(used.live(), sixteenth * 15, share),
         }
     }
@@ -398,8 +401,8 @@ mod tests {
         tree
     }
 
-    /// Writes a row to a new table.
-    fn insert(engine: &Engine) -> (TableHandle, EngineTransaction) {
+    /// Writes rows of 1,000 bytes to a new table.
+    fn insert(engine: &Engine, rows: u32) -> (TableHandle, EngineTransaction) {
         let definition = TableDefinition {
             name: "./db/t".into(),
             indexes: vec![IndexDefinition::of_rows()],
@@ -408,13 +411,15 @@ mod tests {
         engine.create_table(&definition).unwrap();
         let table = engine.open_table("./db/t").unwrap();
         let mut transaction = engine.begin(Isolation::RepeatableRead);
-        let entry = RowEntry {
-            index: IndexNumber::ROWS,
-            unique: true,
-            key: b"key",
-            value: &[b'v'; 1000],
-        };
-        transaction.insert(&table, &[entry]).unwrap();
+        for row in 0..rows {
+            let entry = RowEntry {
+                index: IndexNumber::ROWS,
+                unique: true,
+                key: &row.to_be_bytes(),
+                value: &[b'v'; 1000],
+            };
+            transaction.insert(&table, &[entry]).unwrap();
+        }
         (table, transaction)
     }
 
@@ -425,19 +430,19 @@ mod tests {
         let engine = engine(&disk);
         let context = FlushContext::from(&*engine.core);
         let _tree = fill(&engine, &disk, context.budget.memtable_quota() / 2);
-        let _written = insert(&engine);
+        let _written = insert(&engine, 1);
         freeze_large(context);
         assert!(context.memtables().used().frozen > 0);
     }
 
-    /// Other memory may take a part of the memtables' share faster than flushes release it.
-    #[test]
-    fn a_smaller_quota_slows_writers_of_small_tables_and_does_not_stop_them() {
+    /// Lowers the quota of memtables to its minimum while they use more than half of their share.
+    /// This slows the writers of a table with `rows` rows.
+    fn lowered_quota(rows: u32, check: impl Fn(&MemtableBound<'_>)) {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
         let engine = engine(&disk);
         let context = FlushContext::from(&*engine.core);
         let share = context.budget.memtable_quota();
-        let (table, _transaction) = insert(&engine);
+        let (table, _transaction) = insert(&engine, rows);
         let _tree = fill(&engine, &disk, share / 2);
         let indexes = [table.index(IndexNumber::ROWS).unwrap()];
         let bound = MemtableBound {
@@ -448,12 +453,30 @@ mod tests {
         assert!(bound.pressure() <= 0.0);
         let used = MemoryUse {
             measured: Some(1 << 30),
+            memtables_live: context.memtables().used().live(),
             ..MemoryUse::default()
         };
         context.budget.fit_memtables(&used);
         assert!(context.budget.memtable_quota() < share / 2);
         let pressure = bound.pressure();
         assert!(0.0 < pressure && pressure < 1.0, "{pressure}");
-        assert_eq!(bound.slowed_max(), Some(SMALL_SLOWED_MAX));
+        check(&bound);
+    }
+
+    /// Other memory may take a part of the memtables' share faster than flushes release it.
+    #[test]
+    fn a_smaller_quota_slows_writers_of_small_tables_and_does_not_stop_them() {
+        lowered_quota(1, |bound| {
+            assert_eq!(bound.slowed_max(), Some(SMALL_SLOWED_MAX));
+        });
+    }
+
+    #[test]
+    fn a_smaller_quota_slows_writers_of_large_tables_and_does_not_stop_them() {
+        lowered_quota(40, |bound| {
+            let quota = bound.context.budget.memtable_quota();
+            assert!(bound.own_bytes() > quota / 4);
+            assert_eq!(bound.slowed_max(), None);
+        });
     }
 }

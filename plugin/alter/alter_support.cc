@@ -15,8 +15,6 @@
 #include "alter/altered_keys.h"
 #include "alter/altered_rows.h"
 #include "alter/record_copier.h"
-#include "format/field_types.h"
-#include "format/row_plan.h"
 #include "table/definition.h"
 
 namespace teak {
@@ -53,6 +51,7 @@ struct Reason {
 };
 
 constexpr const char *UNKNOWN_KEY_FORM = "Teak does not support the type of a new key";
+constexpr const char *KEY_IS_REBUILT = "a changed column requires a rebuild of its key";
 constexpr const char *PRIMARY_ORDER = "rows are stored in primary key order";
 
 /* The reasons why an operation rewrites rows or copies the table. The first one that applies is reported. */
@@ -80,14 +79,6 @@ const char *reason_of(alter_table_operations operations) {
 
 const KEY *primary_of(const TABLE *table) {
   return table->s->primary_key == MAX_KEY ? nullptr : &table->key_info[table->s->primary_key];
-}
-
-bool in_a_key(const Field &field) {
-  const TABLE_SHARE &share = *field.table->s;
-  for (uint i = 0; i < share.keys; i++)
-    for (uint part = 0; part < share.key_info[i].user_defined_key_parts; part++)
-      if (share.key_info[i].key_part[part].field->field_index == field.field_index) return true;
-  return false;
 }
 
 /* The place of a column in the record of its table: its bytes, and its NULL bit. */
@@ -121,41 +112,6 @@ bool has_same_record(const TABLE &table, const TABLE &altered, const Alter_inpla
       return false;
   }
   return true;
-}
-
-/* Whether nothing depends on the values of a column: it is in no key and no partitioning function, and the table has no
-   virtual columns and no CHECK constraints. Then the values that rows are read with may change without a check of the
-   rows. */
-bool is_independent(const Field &field) {
-  return !in_a_key(field) && !(field.flags & FIELD_IN_PART_FUNC_FLAG) && field.table->vfield == nullptr &&
-         field.table->check_constraints == nullptr;
-}
-
-/* Whether a column can get another character set or collation without rewriting the rows: its bytes do not change, and
-   nothing depends on the comparison of its values. */
-bool may_be_read_in(const Field &field, const Column_definition &wanted) {
-  return wanted.type_handler() == field.type_handler() &&
-         Charset(field.charset()).encoding_allows_reinterpret_as(wanted.charset) && is_independent(field);
-}
-
-/* Whether stored values can be read as values of a wider type, see RowPlan::Extension. */
-bool may_be_widened(const Field &field, const Column_definition &wanted) {
-  if (wanted.charset != field.charset() || !is_independent(field)) return false;
-  const enum_field_types from = field.real_type(), to = wanted.real_field_type();
-  const bool same_sign = (wanted.flags & UNSIGNED_FLAG) == (field.flags & UNSIGNED_FLAG);
-  if (from == to && wanted.length > field.field_length) {
-    if (has_fraction_behind(from)) return from != MYSQL_TYPE_TIME2 || field.decimals() == 0;
-    if (from == MYSQL_TYPE_NEWDECIMAL) return wanted.decimals == field.decimals() && same_sign;
-  }
-  if (wanted.pack_length <= field.pack_length()) return false;
-  if (is_integer(from) && is_integer(to)) return same_sign;
-  if (field.flags & BLOB_FLAG)
-    return from == MYSQL_TYPE_BLOB && (wanted.flags & BLOB_FLAG) != 0 && to != MYSQL_TYPE_GEOMETRY;
-  if (!is_char(&field) || wanted.type_handler() != field.type_handler()) return false;
-  // CHAR is stored at full width or without padding.
-  const bool was_fixed = field.pack_length() <= RowPlan::CHAR_FIXED_BYTES_MAX;
-  if (was_fixed != (wanted.pack_length <= RowPlan::CHAR_FIXED_BYTES_MAX)) return false;
-  return !was_fixed || field.charset()->mbminlen == 1;
 }
 
 }  // namespace
@@ -218,8 +174,7 @@ const char *AlterSupport::copy_reason_of_keys() {
       if (const char *reason = copy_reason_of_new_key(i, *primary)) return reason;
       continue;
     }
-    if (!rebuilds() && !has_same_entries(table_->key_info[old_number], key))
-      rebuild_reason_ = "a changed column requires a rebuild of its key";
+    if (!rebuilds() && !has_same_entries(table_->key_info[old_number], key)) rebuild_reason_ = KEY_IS_REBUILT;
     // The server does not notice a changed option of a key of a partitioned table.
     if (!rebuilds() && is_clustering(altered_->s, i) != open_.share()->key(old_number).clustering)
       rebuild_reason_ = "the option CLUSTERING of a key changes";
@@ -272,6 +227,16 @@ bool AlterSupport::has_online_rebuild() const {
   return !(operations_ & ~POSSIBLE) && has_same_record(*table_, *altered_, alter_);
 }
 
+/* The server drops and adds a key if its entries change with the type of a column. */
+bool AlterSupport::rebuilds_key_of_changed_column() const {
+  if (!(operations_ & ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE)) return false;
+  for (uint i = 0; i < alter_->index_add_count; i++)
+    for (uint j = 0; j < alter_->index_drop_count; j++)
+      if (is_same_name(alter_->key_info_buffer[alter_->index_add_buffer[i]].name, alter_->index_drop_buffer[j]->name))
+        return true;
+  return false;
+}
+
 enum_alter_inplace_result AlterSupport::result_of_keys() {
   if (!(operations_ & KEY_OPERATIONS)) return HA_ALTER_INPLACE_INSTANT;
   if (!(operations_ & ADD_KEY_OPERATIONS)) {
@@ -280,22 +245,13 @@ enum_alter_inplace_result AlterSupport::result_of_keys() {
   }
   const char *lock_reason = nullptr;
   if (operations_ & LAYOUT_OPERATIONS) lock_reason = "columns and keys change in one statement";
+  if (rebuilds_key_of_changed_column()) {
+    alter_->unsupported_reason = KEY_IS_REBUILT;
+    return HA_ALTER_INPLACE_NOCOPY_LOCK;
+  }
   const bool instant = alter_->alter_info->algorithm(open_.thd()) == Alter_info::ALTER_TABLE_ALGORITHM_INSTANT;
   alter_->unsupported_reason = instant || lock_reason == nullptr ? "ADD INDEX" : lock_reason;
   return lock_reason == nullptr ? HA_ALTER_INPLACE_NOCOPY_NO_LOCK : HA_ALTER_INPLACE_NOCOPY_LOCK;
-}
-
-bool is_storage_compatible(const Field &field, const Column_definition &wanted) {
-  if (field.type_handler()->type_handler_for_implicit_upgrade() != field.type_handler()) return false;
-  if (!wanted.compression_method() != !field.compression_method() || field.compression_method()) return false;
-  if (may_be_widened(field, wanted)) return true;
-  const bool other_charset = wanted.charset != field.charset();
-  if (other_charset && !may_be_read_in(field, wanted)) return false;
-  if (field.flags & BLOB_FLAG) return other_charset && wanted.pack_length == field.pack_length();
-  if (wanted.real_field_type() != field.real_type() || wanted.length < field.field_length) return false;
-  if (field.real_type() == MYSQL_TYPE_STRING) return other_charset && wanted.char_length == field.char_length();
-  // A longer VARCHAR is stored like a shorter one: a length and its bytes.
-  return field.real_type() == MYSQL_TYPE_VARCHAR && wanted.char_length >= field.char_length();
 }
 
 }  // namespace teak

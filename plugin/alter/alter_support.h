@@ -49,6 +49,7 @@ class AlterSupport {
   bool changes_primary_key() const;
   bool rebuilds() const { return rebuild_reason_ != nullptr; }
   bool has_online_rebuild() const;
+  bool rebuilds_key_of_changed_column() const;
   enum_alter_inplace_result result_of_keys();
 
   const OpenTable &open_;
@@ -57,9 +58,6 @@ class AlterSupport {
   const alter_table_operations operations_;
   const char *rebuild_reason_ = nullptr;  // the reason why rows are rewritten; nullptr: they are not rewritten
 };
-
-/* handler::can_convert_nocopy(): whether stored values of a column are valid in its new definition. */
-bool is_storage_compatible(const Field &field, const Column_definition &wanted);
 
 }  // namespace teak
 

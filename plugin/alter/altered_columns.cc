@@ -48,6 +48,15 @@ bool satisfies_own_constraint(THD *thd, const TABLE *altered, const Field &field
   return !fails && !catcher.caught;
 }
 
+bool is_string(const Field &field) { return is_char(&field) || is_varchar(&field) || (field.flags & BLOB_FLAG) != 0; }
+
+/* Whether ALTER TABLE can change the one type to the other without a check of the values. */
+bool is_same_family(const Field &from, const Field &to) {
+  if (is_integer(from.real_type()))
+    return is_integer(to.real_type()) && ((from.flags & UNSIGNED_FLAG) != 0 || (to.flags & UNSIGNED_FLAG) == 0);
+  return from.real_type() == to.real_type() || (is_string(from) && is_string(to));
+}
+
 }  // namespace
 
 const char *old_columns_of(const TABLE *altered, const Alter_inplace_info *alter, std::vector<uint32_t> *old_columns) {
@@ -57,10 +66,7 @@ const char *old_columns_of(const TABLE *altered, const Alter_inplace_info *alter
     if (definition->field == nullptr || column >= altered->s->fields) continue;
     const Field *old_field = definition->field, *new_field = altered->field[column];
     if (!old_field->stored_in_db() && !new_field->stored_in_db()) continue;
-    const bool same_type = old_field->real_type() == new_field->real_type() ||
-                           (is_integer(old_field->real_type()) && is_integer(new_field->real_type()) &&
-                            (old_field->flags & UNSIGNED_FLAG) == (new_field->flags & UNSIGNED_FLAG));
-    if (old_field->stored_in_db() != new_field->stored_in_db() || !same_type ||
+    if (old_field->stored_in_db() != new_field->stored_in_db() || !is_same_family(*old_field, *new_field) ||
         !Charset(old_field->charset()).encoding_allows_reinterpret_as(new_field->charset()))
       return STORED_FORM_CHANGES;
     (*old_columns)[column] = old_field->field_index;

@@ -10,6 +10,7 @@
 
 #include <string>
 
+#include "format/field_types.h"
 #include "table/definition.h"
 
 namespace teak {
@@ -26,6 +27,9 @@ bool has_same_entries(const KEY &old_key, const KEY &new_key) {
         (old_part.key_part_flag & HA_REVERSE_SORT) != (new_part.key_part_flag & HA_REVERSE_SORT) ||
         (old_part.key_part_flag & HA_PART_KEY_SEG) != (new_part.key_part_flag & HA_PART_KEY_SEG) ||
         old_field->stored_in_db() != new_field->stored_in_db())
+      return false;
+    if (old_field->real_type() == MYSQL_TYPE_NEWDECIMAL && old_field->decimals() != new_field->decimals()) return false;
+    if (((old_field->flags ^ new_field->flags) & UNSIGNED_FLAG) != 0 && is_integer(new_field->real_type()))
       return false;
     if (old_field->pack_length() != new_field->pack_length() && !(old_field->flags & BLOB_FLAG) &&
         old_field->real_type() != MYSQL_TYPE_VARCHAR)

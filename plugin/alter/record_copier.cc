@@ -11,28 +11,43 @@
 #include <cstdint>
 
 #include "alter/altered_columns.h"
+#include "format/field_types.h"
+#include "format/row_values.h"
 
 namespace teak {
+
+RecordCopier::Side RecordCopier::side_of(const TABLE *table, Field *field) {
+  Side side = {field, RowPlan::place_of(field, table->record[0]), {}};
+  if (side.place.width == ColumnLayout::VARIABLE) side.variable = RowPlan::variable_at(field, side.place);
+  return side;
+}
 
 const char *RecordCopier::match(const TABLE *table, const TABLE *altered, const Alter_inplace_info *alter) {
   std::vector<uint32_t> old_columns;
   if (const char *reason = old_columns_of(altered, alter, &old_columns)) return reason;
   columns_.clear();
-  for (uint column = 0; column < altered->s->fields; column++) {
-    if (old_columns[column] == UINT32_MAX) continue;
-    Field *from = table->field[old_columns[column]], *to = altered->field[column];
-    const bool same_length = from->real_type() == MYSQL_TYPE_VARCHAR ||
-                             (from->pack_length() == to->pack_length() &&
-                              (from->real_type() != MYSQL_TYPE_BIT || from->field_length == to->field_length));
-    if (!same_length || !from->compression_method() != !to->compression_method()) return STORED_FORM_CHANGES;
-    columns_.push_back({from, to});
+  for (uint number = 0; number < altered->s->fields; number++) {
+    if (old_columns[number] == UINT32_MAX) continue;
+    Field *from = table->field[old_columns[number]], *to = altered->field[number];
+    Column column = {side_of(table, from), side_of(altered, to), {}};
+    // The record has the padding of a CHAR.
+    if (is_char(from)) column.from.place.width = from->pack_length();
+    if (is_char(to)) column.to.place.width = to->pack_length();
+    bool matches = from->field_length == to->field_length;
+    if (from->real_type() != MYSQL_TYPE_BIT) {
+      column.conversion = ColumnConversion::between(column.from.place.type, column.from.place.width, column.to.place,
+                                                    column.to.variable_or_null());
+      matches = column.conversion.is_possible();
+    }
+    if (!matches || !from->compression_method() != !to->compression_method()) return STORED_FORM_CHANGES;
+    columns_.push_back(column);
   }
   return nullptr;
 }
 
 Field *RecordCopier::copy() const {
   for (const Column &column : columns_) {
-    Field *from = column.from, *to = column.to;
+    Field *from = column.from.field, *to = column.to.field;
     if (from->is_null()) {
       if (!to->real_maybe_null()) return to;
       to->reset();
@@ -40,25 +55,17 @@ Field *RecordCopier::copy() const {
       continue;
     }
     to->set_notnull();
-    switch (from->real_type()) {
-      case MYSQL_TYPE_VARCHAR:
-      case MYSQL_TYPE_VARCHAR_COMPRESSED: {
-        const uint from_bytes = static_cast<Field_varstring *>(from)->length_bytes;
-        const uint to_bytes = static_cast<Field_varstring *>(to)->length_bytes;
-        const uint length = from_bytes == 1 ? *from->ptr : uint2korr(from->ptr);
-        if (to_bytes == 1)
-          *to->ptr = static_cast<uchar>(length);
-        else
-          int2store(to->ptr, length);
-        memcpy(to->ptr + to_bytes, from->ptr + from_bytes, length);
-        break;
-      }
-      case MYSQL_TYPE_BIT:  // some of its bits may be among the NULL bits
-        to->store(from->val_int(), true);
-        break;
-      default:
-        memcpy(to->ptr, from->ptr, from->pack_length());
+    if (from->real_type() == MYSQL_TYPE_BIT) {  // some of its bits may be among the NULL bits
+      to->store(from->val_int(), true);
+      continue;
     }
+    const RowPlan::Variable *variable = column.from.variable_or_null();
+    Slice value = {from->ptr, column.from.place.width};
+    if (variable != nullptr) value = slice_of(*variable, from->table->record[0]);
+    static const uint8_t EMPTY = 0;
+    // The value fits, because the column is not shorter than before.
+    column.conversion.set(column.to.place, column.to.variable_or_null(), value.length == 0 ? &EMPTY : value.bytes,
+                          static_cast<uint32_t>(value.length), to->table->record[0], nullptr);
   }
   return nullptr;
 }

@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* RecordCopier: copies the first record of a table to that of the altered table. Bytes are copied unchecked, because
-   rows may have a zero date that the current sql_mode rejects. */
+/* RecordCopier: copies the first record of a table to that of the altered table. Values are converted as those of earlier
+   rows, unchecked, because rows may have a zero date that the current sql_mode rejects. */
 
 #ifndef TEAK_ALTER_RECORD_COPIER_H
 #define TEAK_ALTER_RECORD_COPIER_H
@@ -13,6 +13,8 @@
 #include "base/server_version.h"
 
 #include <vector>
+
+#include "format/column_conversion.h"
 
 namespace teak {
 
@@ -26,9 +28,21 @@ class RecordCopier {
   Field *copy() const;
 
  private:
-  struct Column {
-    Field *from, *to;
+  struct Side {
+    Field *field;
+    RowPlan::Place place;  // with the width in the record
+    RowPlan::Variable variable;
+
+    const RowPlan::Variable *variable_or_null() const {
+      return place.width == ColumnLayout::VARIABLE ? &variable : nullptr;
+    }
   };
+  struct Column {
+    Side from, to;
+    ColumnConversion conversion;  // of all types but BIT
+  };
+  static Side side_of(const TABLE *table, Field *field);
+
   std::vector<Column> columns_;
 };
 

@@ -97,9 +97,8 @@ bool RowCodec::same_form(const RowCodec &other, const std::vector<uint32_t> &old
   for (size_t i = 0; i < mine.layout.columns.size(); i++) {
     const ColumnLayout::Column &left = mine.layout.columns[i], &right = theirs.layout.columns[i];
     if (!was(left.column, right.column) || left.width != right.width || left.null_bit != right.null_bit) return false;
+    if (!conversion_of(theirs, i, mine, i).keeps_bytes()) return false;
   }
-  for (size_t i = 0; i < mine.variables.size(); i++)
-    if (!mine.variables[i].takes(theirs.variables[i])) return false;
   return true;
 }
 

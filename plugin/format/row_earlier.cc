@@ -49,7 +49,8 @@ bool EarlierRows::add(const RowHistory::Version &version, std::string *error) {
       if (column.place == NONE) return refuse(stored.column, "is not in the rows");
       if (found[column.place]) return refuse(stored.column, "appears twice");
       found[column.place] = true;
-      if (!plan_.places[column.place].takes_width(stored.width)) return refuse(stored.column, "had a different width");
+      column.conversion = ColumnConversion::between(stored.type, stored.width, plan_, plan_.places[column.place]);
+      if (!column.conversion.is_possible()) return refuse(stored.column, "had another type");
       if (column.null_bit != 0 && plan_.places[column.place].null_bit == 0)
         return refuse(stored.column, "was nullable, but is NOT NULL now");
     }
@@ -87,19 +88,12 @@ void EarlierRows::set_null(const RowPlan::Place &place, uchar *record) const {
     memset(record + place.offset, 0, place.width);
 }
 
-/* Stores the bytes in a column, which must take their width. */
-bool EarlierRows::set(const RowPlan::Place &place, const uint8_t *bytes, size_t length, uchar *record,
-                      const MY_BITMAP *read_set, BlobArena *blobs) const {
-  if (place.width != ColumnLayout::VARIABLE) {
-    if (length == place.width)
-      copy_fixed(record + place.offset, bytes, place.width);
-    else
-      place.extend(bytes, static_cast<uint32_t>(length), record + place.offset);
-    return true;
-  }
-  const RowPlan::Variable &column = plan_.variables[place.variable];
-  if (read_set != nullptr && !bitmap_is_set(read_set, column.column)) return true;
-  return length <= column.bytes_max && set_variable(column, bytes, static_cast<uint32_t>(length), record, blobs);
+/* Stores the bytes in a column. Those of a fixed width must have the width of the conversion. */
+bool EarlierRows::set(const RowPlan::Place &place, const ColumnConversion &conversion, const uint8_t *bytes,
+                      uint32_t length, uchar *record, const MY_BITMAP *read_set, BlobArena *blobs) const {
+  const RowPlan::Variable *variable = plan_.variable_of(place);
+  if (variable != nullptr && read_set != nullptr && !bitmap_is_set(read_set, variable->column)) return true;
+  return conversion.set(place, variable, bytes, length, record, blobs);
 }
 
 bool EarlierRows::decode(const uint8_t *value, size_t length, uchar *record, const MY_BITMAP *read_set,
@@ -122,7 +116,9 @@ bool EarlierRows::decode(const uint8_t *value, size_t length, uchar *record, con
       continue;
     }
     if (static_cast<size_t>(end - from) < column.width) return false;
-    if (column.place != NONE) set(plan_.places[column.place], from, column.width, record, read_set, blobs);
+    if (column.place != NONE &&
+        !set(plan_.places[column.place], column.conversion, from, column.width, record, read_set, blobs))
+      return false;
     from += column.width;
   }
 
@@ -143,7 +139,7 @@ bool EarlierRows::decode(const uint8_t *value, size_t length, uchar *record, con
       const RowPlan::Place &place = plan_.places[column.place];
       if (column.null_bit != 0 && stored_null(column))
         set_null(place, record);
-      else if (!set(place, from, lengths[i], record, read_set, blobs))
+      else if (!set(place, column.conversion, from, lengths[i], record, read_set, blobs))
         return false;
     }
     from += lengths[i];
@@ -156,7 +152,8 @@ bool EarlierRows::decode(const uint8_t *value, size_t length, uchar *record, con
     const uint8_t *bytes = fill.bytes.empty() ? &EMPTY : fill.bytes.data();
     if (fill.null)
       set_null(place, record);
-    else if (!set(place, bytes, fill.bytes.size(), record, read_set, blobs))
+    else if (!set(place, ColumnConversion::none(), bytes, static_cast<uint32_t>(fill.bytes.size()), record, read_set,
+                  blobs))
       return false;
   }
   return true;

@@ -5,7 +5,8 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* EarlierRows reads rows of earlier schema versions into a record of the current table: it skips columns that were
-   dropped since, and sets columns that were added since to the value that the ALTER stored for them. RowCodec passes
+   dropped since, converts columns that have another type now, and sets columns that were added since to the value that the
+   ALTER stored for them. RowCodec passes
    it the values that do not begin with the current version. */
 
 #ifndef TEAK_FORMAT_ROW_EARLIER_H
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "format/buffer.h"
+#include "format/column_conversion.h"
 #include "format/row_history.h"
 #include "format/row_plan.h"
 
@@ -43,6 +45,7 @@ class EarlierRows {
     uint32_t width;          // of the stored bytes, or ColumnLayout::VARIABLE
     uint32_t null_byte = 0;  // byte in the value's NULL area
     uint8_t null_bit = 0;    // 0: never NULL
+    ColumnConversion conversion = {};
   };
   struct Form {
     uint32_t version = 0;
@@ -56,8 +59,8 @@ class EarlierRows {
   bool add(const RowHistory::Version &version, std::string *error);
   const Form *form_of(uint32_t version) const;
   void set_null(const RowPlan::Place &place, uchar *record) const;
-  bool set(const RowPlan::Place &place, const uint8_t *bytes, size_t length, uchar *record, const MY_BITMAP *read_set,
-           BlobArena *blobs) const;
+  bool set(const RowPlan::Place &place, const ColumnConversion &conversion, const uint8_t *bytes, uint32_t length,
+           uchar *record, const MY_BITMAP *read_set, BlobArena *blobs) const;
 
   const RowPlan &plan_;
   const RowHistory history_;

@@ -17,6 +17,10 @@ namespace {
 /* Maximum number of columns; larger than the server's limit. Bounds the memory for untrusted bytes. */
 constexpr uint32_t COLUMNS_MAX = 1 << 16;
 constexpr uint32_t RECORD_BYTES_MAX = 1 << 16;
+/* The form of a column: its width in the low bits, then the kind of its type, then its parameter. */
+constexpr uint32_t WIDTH_BITS = 17, KIND_BITS = 3;
+static_assert(RECORD_BYTES_MAX + 1 < 1U << WIDTH_BITS && StoredType::KINDS_STORED <= 1U << KIND_BITS, "");
+constexpr uint32_t FORM_MAX = (StoredType::BINARY_BYTES_MAX + 1) << (WIDTH_BITS + KIND_BITS);
 constexpr uint8_t FILL_NULL = 0;
 constexpr uint8_t FILL_BYTES = 1;
 
@@ -27,6 +31,22 @@ void put(std::vector<uint8_t> *out, size_t value) {
 
 /* UINT32_MAX means none, and is written as 0. */
 void put_or_none(std::vector<uint8_t> *out, uint32_t value) { put(out, value == UINT32_MAX ? 0 : value + 1); }
+
+uint32_t form_of(const ColumnLayout::Column &column) {
+  const uint32_t width = column.width == ColumnLayout::VARIABLE ? 0 : column.width + 1;
+  const uint32_t type = static_cast<uint32_t>(column.type.kind) | column.type.parameter << KIND_BITS;
+  return width | type << WIDTH_BITS;
+}
+
+/* False: there is no such form. */
+bool set_form(uint32_t form, ColumnLayout::Column *column) {
+  const uint32_t width = form & ((1U << WIDTH_BITS) - 1), type = form >> WIDTH_BITS;
+  const uint32_t kind = type & ((1U << KIND_BITS) - 1);
+  if (width > RECORD_BYTES_MAX + 1 || kind >= StoredType::KINDS_STORED) return false;
+  column->width = width == 0 ? ColumnLayout::VARIABLE : width - 1;
+  column->type = {static_cast<StoredType::Kind>(kind), type >> KIND_BITS};
+  return column->type.is_valid();
+}
 
 class HistoryReader {
  public:
@@ -82,9 +102,9 @@ bool read_version(HistoryReader *reader, RowHistory *history) {
   std::vector<bool> used_bits(layout.null_area_bytes * 8);
   for (uint32_t i = 0; i < count; i++) {
     ColumnLayout::Column column;
-    if (!reader->number_or_none(COLUMNS_MAX, &column.column) ||
-        !reader->number_or_none(RECORD_BYTES_MAX, &column.width) ||
-        !reader->number_or_none(RECORD_BYTES_MAX * 8, &column.null_bit))
+    uint32_t form;
+    if (!reader->number_or_none(COLUMNS_MAX, &column.column) || !reader->number(FORM_MAX, &form) ||
+        !set_form(form, &column) || !reader->number_or_none(RECORD_BYTES_MAX * 8, &column.null_bit))
       return false;
     if (i != 0 && group_of(layout.columns.back()) > group_of(column)) return false;
     if (column.null_bit != ColumnLayout::NEVER_NULL) {
@@ -121,7 +141,7 @@ void RowHistory::encode(std::vector<uint8_t> *out) const {
     put(out, version.layout.columns.size());
     for (const ColumnLayout::Column &column : version.layout.columns) {
       put_or_none(out, column.column);
-      put_or_none(out, column.width);
+      put(out, form_of(column));
       put_or_none(out, column.null_bit);
     }
   }

@@ -19,7 +19,38 @@
 
 namespace teak {
 
-/* Layout of the columns of a value, without SQL types: fixed widths in stored order, then variable ones. */
+/* What the bytes of a column mean, as far as ALTER TABLE can change it without writing the rows. */
+struct StoredType {
+  enum class Kind : uint8_t {
+    Current = 0,  // only in a RowHistory: as in the current table
+    // A RowHistory stores these.
+    Unsigned = 1,  // a little-endian integer
+    Decimal = 2,   // a packed decimal number; the parameter is its number of digits after the point
+    Binary = 3,    // BINARY: the value has zeros up to the length in the parameter
+    Char = 4,      // CHAR: spaces at the end do not belong to the value
+    // These are never replaced by others.
+    Signed,    // a little-endian integer in two's complement
+    DateTime,  // seconds of as many bytes as the parameter says, and a fraction: two decimal digits for each byte
+    Time,      // the same, but it may be negative
+    Plain,
+  };
+  static constexpr uint32_t KINDS_STORED = 5;
+  static constexpr uint32_t DIGITS_MAX = 38;
+  static constexpr uint32_t BINARY_BYTES_MAX = 255;
+
+  Kind kind = Kind::Current;
+  uint32_t parameter = 0;
+
+  bool is_storable() const { return static_cast<uint32_t>(kind) < KINDS_STORED; }
+  /* Whether a table's metadata may have this parameter. */
+  bool is_valid() const {
+    if (kind == Kind::Decimal) return parameter <= DIGITS_MAX;
+    if (kind == Kind::Binary) return parameter != 0 && parameter <= BINARY_BYTES_MAX;
+    return parameter == 0;
+  }
+};
+
+/* Layout of the columns of a value: fixed widths in stored order, then variable ones. */
 struct ColumnLayout {
   static constexpr uint32_t VARIABLE = UINT32_MAX;
   static constexpr uint32_t NEVER_NULL = UINT32_MAX;
@@ -28,6 +59,7 @@ struct ColumnLayout {
     uint32_t column;    // position in the table; in a RowHistory DROPPED for a dropped column
     uint32_t width;     // bytes, or VARIABLE
     uint32_t null_bit;  // bit in the null area (byte = bit / 8, least significant first), or NEVER_NULL
+    StoredType type;    // in a RowHistory: if an ALTER TABLE has replaced it since
   };
   uint32_t null_area_bytes = 0;
   std::vector<Column> columns;  // fixed NOT NULL, fixed nullable, variable: the order in the value

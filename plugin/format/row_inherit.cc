@@ -29,29 +29,45 @@ RowHistory::Fill fill_of(const RowPlan &plan, size_t number, const uchar *record
   return fill;
 }
 
-/* Gives the values of a widened column in earlier rows its width. */
-void extend_fills(const RowPlan &plan, size_t number, RowHistory *history) {
-  const RowPlan::Place &place = plan.places[number];
-  if (place.width == ColumnLayout::VARIABLE) return;
-  for (RowHistory::Fill &fill : history->fills) {
-    const auto stored = static_cast<uint32_t>(fill.bytes.size());
-    if (fill.column != plan.layout.columns[number].column || fill.null || stored == place.width) continue;
-    std::vector<uint8_t> bytes(place.width);
-    place.extend(fill.bytes.data(), stored, bytes.data());
-    fill.bytes = std::move(bytes);
-  }
+/* Whether rows with the old type must be read as such from now on. */
+bool replaces(const StoredType &type, const StoredType &old_type) {
+  return type.kind != old_type.kind || (type.kind == StoredType::Kind::Decimal && type.parameter != old_type.parameter);
 }
 
-/* Whether bytes that are stored for the old column are valid for the new one, or can be extended. */
-bool takes_bytes(const RowPlan &plan, size_t number, const RowPlan &old_plan, size_t old_number) {
-  const ColumnLayout::Column &column = plan.layout.columns[number], &old_column = old_plan.layout.columns[old_number];
-  if (column.width != ColumnLayout::VARIABLE)
-    return old_column.width != ColumnLayout::VARIABLE && plan.places[number].takes_width(old_column.width);
-  if (column.width != old_column.width) return false;
-  return plan.variables[plan.places[number].variable].takes(old_plan.variables[old_plan.places[old_number].variable]);
+constexpr const char *OTHER_FORM = "the storage format of a column changes";
+
+/* Converts the values of a column in earlier rows, and notes the type with which earlier rows have the column, if this is
+   another one now. Returns nullptr, or the reason why the values cannot be converted. */
+const char *inherit_column(const RowPlan &plan, size_t number, const RowPlan &old_plan, size_t old_number,
+                           RowHistory *history) {
+  const RowPlan::Place &place = plan.places[number];
+  const StoredType old_type = old_plan.places[old_number].type;
+  const uint32_t column = plan.layout.columns[number].column;
+  const ColumnConversion conversion = conversion_of(old_plan, old_number, plan, number);
+  if (!conversion.is_possible()) return OTHER_FORM;
+  for (RowHistory::Fill &fill : history->fills)
+    if (fill.column == column && !fill.null) conversion.convert(place, &fill.bytes);
+  for (RowHistory::Version &version : history->versions)
+    for (ColumnLayout::Column &stored : version.layout.columns) {
+      if (stored.column != column) continue;
+      if (stored.type.kind == StoredType::Kind::Current && replaces(place.type, old_type)) {
+        if (!old_type.is_storable()) return OTHER_FORM;
+        stored.type = old_type;
+      }
+      if (!ColumnConversion::between(stored.type, stored.width, plan, place).is_possible())
+        return "earlier row versions have a type that is converted by a rebuild";
+    }
+  return nullptr;
 }
 
 }  // namespace
+
+ColumnConversion conversion_of(const RowPlan &old_plan, size_t old_number, const RowPlan &plan, size_t number) {
+  const RowPlan::Place &old_place = old_plan.places[old_number], &place = plan.places[number];
+  const RowPlan::Variable *old_variable = old_plan.variable_of(old_place), *variable = plan.variable_of(place);
+  if (old_variable != nullptr && (variable == nullptr || variable->bytes_max < old_variable->bytes_max)) return {};
+  return ColumnConversion::between(old_place.type, old_place.width, plan, place);
+}
 
 const char *inherit_history(const RowPlan &plan, const RowPlan &old_plan, const std::vector<uint32_t> &old_columns,
                             const uchar *record, RowHistory *history) {
@@ -93,11 +109,10 @@ const char *inherit_history(const RowPlan &plan, const RowPlan &old_plan, const 
     size_t old_number = 0;
     while (old_number < old_plan.layout.columns.size() && old_plan.layout.columns[old_number].column != old_column)
       old_number++;
-    if (old_number == old_plan.layout.columns.size() || !takes_bytes(plan, i, old_plan, old_number))
-      return "the storage format of a column changes";
+    if (old_number == old_plan.layout.columns.size()) return OTHER_FORM;
     if (plan.places[i].null_bit == 0 && old_plan.places[old_number].null_bit != 0)
       return "existing rows must be checked for NULL";
-    extend_fills(plan, i, history);
+    if (const char *reason = inherit_column(plan, i, old_plan, old_number, history)) return reason;
   }
   std::sort(history->fills.begin(), history->fills.end(),
             [](const RowHistory::Fill &a, const RowHistory::Fill &b) { return a.column < b.column; });

@@ -13,11 +13,16 @@
 
 #include <vector>
 
+#include "format/column_conversion.h"
 #include "format/row_history.h"
 
 namespace teak {
 
 struct RowPlan;
+
+/* How values that `old_plan` stores for one of its columns are read as values of a column of `plan`. Columns are numbered as
+   in the layouts. */
+ColumnConversion conversion_of(const RowPlan &old_plan, size_t old_number, const RowPlan &plan, size_t number);
 
 /* See RowCodec::inherit(). `plan` describes the altered table, `old_plan` the old table. */
 const char *inherit_history(const RowPlan &plan, const RowPlan &old_plan, const std::vector<uint32_t> &old_columns,

@@ -21,6 +21,7 @@
 #include "format/bytes.h"
 #include "format/row_codec.h"
 
+class Field;
 struct TABLE;
 
 namespace teak {
@@ -49,20 +50,6 @@ struct RowPlan {
     uint32_t bytes_max;
     uint32_t column;
     CHARSET_INFO *collation;  // of a WideChar
-
-    /* Whether stored values of the other column can be read as this one. */
-    bool takes(const Variable &other) const {
-      return kind == other.kind && pad == other.pad && bytes_max >= other.bytes_max;
-    }
-  };
-  /* How a value that was stored with fewer bytes, before the column was widened, is extended to the column's width. */
-  enum class Extension : uint8_t {
-    None,      // not possible
-    Unsigned,  // of a little-endian integer
-    Signed,    // of a little-endian integer in two's complement
-    Padding,   // with bytes behind it
-    Fraction,  // of a time: a big-endian number behind the seconds, of two decimal digits for each byte
-    Decimal,   // of a packed decimal number: with digits in front
   };
   struct Place {  // of a column in the record
     uint32_t offset;
@@ -70,18 +57,8 @@ struct RowPlan {
     uint32_t null_offset;
     uint32_t variable;  // index among the variable columns
     uint8_t null_bit;   // 0: NOT NULL
-    Extension extension = Extension::None;
-    uint8_t padding = 0;
-    uint32_t extended_from = 0;         // the minimum width that can be extended
-    uint32_t extended_to = UINT32_MAX;  // the maximum
-
-    /* Whether values of this width can be stored in the column. */
-    bool takes_width(uint32_t stored) const {
-      if (stored == width) return true;
-      return extension != Extension::None && stored >= extended_from && stored < width && stored <= extended_to;
-    }
-    /* Writes a value of such a width, with the column's width. */
-    void extend(const uint8_t *bytes, uint32_t stored, uint8_t *to) const;
+    StoredType type = {StoredType::Kind::Plain, 0};
+    CHARSET_INFO *collation = nullptr;  // of a CHAR
   };
 
   std::shared_ptr<const KeyCodec> primary;  // nullptr when no column is decodable from the primary key
@@ -111,6 +88,16 @@ struct RowPlan {
   ColumnLayout layout;
   std::vector<Place> places;  // of the layout's columns
   bool bits_in_null_area = false;
+
+  /* The variable column at a place, or nullptr. */
+  const Variable *variable_of(const Place &place) const {
+    return place.width == ColumnLayout::VARIABLE ? &variables[place.variable] : nullptr;
+  }
+
+  /* Where a column is in the record, and its type. */
+  static Place place_of(const Field *field, const uchar *record);
+  /* Of a column of variable width. */
+  static Variable variable_at(const Field *field, const Place &place);
 
   /* Called when all stored columns are known. `fields`: the number of the table's columns. */
   void number_stored_columns(uint32_t fields);

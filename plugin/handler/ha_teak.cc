@@ -19,6 +19,7 @@
 #include "alter/alter_prepare.h"
 #include "alter/alter_support.h"
 #include "alter/build_keys.h"
+#include "alter/column_change.h"
 #include "alter/optimize_table.h"
 #include "alter/repair_table.h"
 #include "base/engine.h"
@@ -371,15 +372,10 @@ bool ha_teak::can_convert_nocopy(const Field &field, const Column_definition &wa
   return is_storage_compatible(field, wanted);
 }
 
-/* If a VARCHAR becomes longer, the entries of its keys do not change, because encoded keys are self-delimiting. */
 Compare_keys ha_teak::compare_key_parts(const Field &old_field, const Column_definition &new_field,
                                         const KEY_PART_INFO &old_part, const KEY_PART_INFO &new_part) const {
   if (old_field.is_equal(new_field)) return handler::compare_key_parts(old_field, new_field, old_part, new_part);
-  if (!can_convert_nocopy(old_field, new_field)) return Compare_keys::NotEqual;
-  const bool old_whole = old_part.length == old_field.key_length(), new_whole = new_part.length == new_field.length;
-  if (old_whole != new_whole) return Compare_keys::NotEqual;
-  if (old_part.length == new_part.length) return Compare_keys::Equal;
-  return old_whole ? Compare_keys::EqualButKeyPartLength : Compare_keys::NotEqual;
+  return compare_changed_key_parts(old_field, new_field, old_part, new_part);
 }
 
 bool ha_teak::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *alter) try {

@@ -71,6 +71,9 @@ void check_collations(uint64_t seed, uint32_t pairs, Checks *checks);
 /* Checks the reading of rows of earlier schema versions, with the example of docs/design/format.md. */
 void check_history(const std::vector<uint8_t> &example, Checks *checks);
 
+/* Checks the conversion of values to other types. */
+void check_conversions(uint64_t seed, Checks *checks);
+
 }  // namespace teak_tests
 
 #endif

@@ -6,7 +6,7 @@
 
 /* ENGINE=TEAKCODEC (codec_engine.h). SHOW STATUS LIKE 'teakcodec%' counts the checks; SET GLOBAL
    teakcodec_collation_pairs = N compares N pairs of strings per collation, teakcodec_history = BYTES checks how rows of
-   earlier versions are read; OPTIMIZE TABLE measures the codecs' speed. */
+   earlier versions are read, and values of other types; OPTIMIZE TABLE measures the codecs' speed. */
 
 #include "codec_engine.h"
 
@@ -397,6 +397,7 @@ static void update_history(MYSQL_THD, st_mysql_sys_var *, void *to, const void *
   for (unsigned byte; sscanf(text, "%2x", &byte) == 1; text += 2) bytes.push_back(static_cast<uint8_t>(byte));
   std::lock_guard<std::mutex> guard(engine_mutex);
   check_history(bytes, &checks);
+  check_conversions(1, &checks);
   checks.start_reports();
 }
 

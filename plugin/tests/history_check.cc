@@ -32,9 +32,9 @@ RowPlan plan_of_example() {
   plan.schema_version = 3;
   plan.null_mask = {NOTE_NULL};
   plan.layout = {1,
-                 {{0, 2, ColumnLayout::NEVER_NULL},
-                  {2, ColumnLayout::VARIABLE, ColumnLayout::NEVER_NULL},
-                  {3, ColumnLayout::VARIABLE, 0}}};
+                 {{0, 2, ColumnLayout::NEVER_NULL, {}},
+                  {2, ColumnLayout::VARIABLE, ColumnLayout::NEVER_NULL, {}},
+                  {3, ColumnLayout::VARIABLE, 0, {}}}};
   plan.places = {{1, 2, 0, 0, 0}, {7, ColumnLayout::VARIABLE, 0, 0, 0}, {18, ColumnLayout::VARIABLE, 0, 1, NOTE_NULL}};
   plan.variables = {{RowPlan::Kind::Varchar, 1, 0, 0, 0, 7, 10, 2, nullptr},
                     {RowPlan::Kind::Blob, 2, 0, NOTE_NULL, 0, 18, 65535, 3, nullptr}};

@@ -10,6 +10,7 @@ from . import changes, queries, triggers
 from .columns import make_column, make_generated
 from .schema import make_hashed_key, make_key, make_partitions, storage
 from .statement import Statement
+from .wider import wider
 
 
 NOT_BY_ALGORITHM = "1845, 1846"  # ER_ALTER_OPERATION_NOT_SUPPORTED and the same with a reason
@@ -65,7 +66,11 @@ def modify_column(draw, table, collations):
         raise Unusable
     changed = copy.copy(column)
     kind = draw.random()
-    if kind < 0.3 and column.type.startswith("VARCHAR"):
+    if draw.random() < 0.4:
+        changed = wider(draw, column, column not in _free_columns(table))
+        if changed is None:
+            raise Unusable
+    elif kind < 0.3 and column.type.startswith("VARCHAR"):
         changed.length = max(1, column.length + draw.choice([1, 10, 300, -1]))
         changed.type = f"VARCHAR({changed.length})"
         changed.key_bytes += 4 * max(0, changed.length - column.length)

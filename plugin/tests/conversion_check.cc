@@ -8,13 +8,13 @@
    both types, and the conversion must make the one encoding from the other. Types that cannot represent every value are
    refused. Descriptions of columns are read as they were written. */
 
+#include "codec_engine.h"
+
 #include <cstring>
 
-#include <decimal.h>
-
-#include "my_time.h"
-#include "codec_engine.h"
+#include "decimal.h"
 #include "format/column_conversion.h"
+#include "my_time.h"
 
 namespace teak_tests {
 

@@ -219,7 +219,7 @@ impl Budget {
         let ceded = others.saturating_sub(given).min(max);
         self.ceded.store(ceded, Ordering::Release);
         let quota = share - ceded;
-        // An eighth of room, so that the writers who are slowed do not reach it before the next flush.
+        // An eighth more, so that the writers who are slowed do not reach it before the next flush.
         let held = used.memtables_live + used.memtables_retired;
         let shrinking = held / 8 * 9 + quota / 8;
         let stop = shrinking.min(self.stop.load(Ordering::Acquire)).max(quota);

@@ -96,7 +96,9 @@ class TopTest:
             thread.join()
         self.check(done.returncode == 0 and len(lines(done.stdout, "engine")) == 30, f"30 intervals: status {done.returncode}")
         jobs = [line for line in lines(done.stdout, "job") if line["kind"] == "index_build" and line["state"] == "running"]
-        self.check(jobs and all(line["table"] == "d.hot" for line in jobs), f"the job that builds a key: {jobs[:1]}")
+        # The table has no name in the instant in which its new files replace the old ones.
+        others = [line for line in jobs if line["table"] not in ("d.hot", "")]
+        self.check(any(line["table"] for line in jobs) and not others, f"the job that builds a key: {(others or jobs)[:1]}")
         self.check(any(line["name"].endswith("a\\u{20}b\\u{a}=\\u{5c}") for line in lines(done.stdout, "table")), "a hostile name")
         kinds = {line.split(" ", 1)[0] for line in done.stdout.splitlines()}
         self.check(kinds == {"engine", "table", "job"}, f"kinds of lines: {kinds}")

@@ -25,7 +25,7 @@ from tests.harness import ROOT
 
 from . import figures
 from .cases import CASES
-from .engines import FLOOR, MODES, modes_of
+from .engines import FLOOR, MODES, add_arguments, cases_of, modes_of
 from .run import Run
 
 DEFAULT_ENGINES = "BLACKHOLE,InnoDB,InnoDB bulk,RocksDB,RocksDB bulk,Aria,ARCHIVE,Teak"
@@ -37,17 +37,11 @@ def parse(arguments=None):
     parser.add_argument("--key-rows", type=int, help="rows with random keys; default: --rows")
     parser.add_argument("--scale", type=float, default=1, help="of TPC-H")
     parser.add_argument("--memory", type=size, default=1 << 30, help="of the server's process")
-    parser.add_argument("--cache", default="256M")
     parser.add_argument("--cores", default="2", help="numbers of processors, such as 1,2")
-    parser.add_argument("--engines", default=DEFAULT_ENGINES)
-    parser.add_argument("--cases", default=",".join(CASES))
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--before", help="another build of the plugin, measured as engine Before")
-    parser.add_argument("--server-option", action="append", default=[], help="for every server, may be repeated")
+    add_arguments(parser, DEFAULT_ENGINES, CASES)
     options = parser.parse_args(arguments)
     options.engines = modes_of(parser, options)
-    options.cases = [CASES.get(name) or parser.error(f"unknown case {name}: {', '.join(CASES)}") for name in options.cases.split(",")]
+    options.cases = cases_of(parser, options, CASES)
     options.cores = [int(text) for text in options.cores.split(",")]
     if not 0 < max(options.cores) <= os.cpu_count():
         parser.error(f"this machine has {os.cpu_count()} processors")

@@ -58,3 +58,19 @@ def modes_of(parser, options, more=()):
     if ("Before" in engines) != bool(options.before):
         parser.error("--before names the plugin of the engine Before")
     return engines
+
+
+def add_arguments(parser, engines, cases):
+    """The arguments that benchmarks of several engines and cases have in common."""
+    parser.add_argument("--cache", default="256M")
+    parser.add_argument("--engines", default=engines)
+    parser.add_argument("--cases", default=",".join(cases))
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--before", help="another build of the plugin, measured as engine Before")
+    parser.add_argument("--server-option", action="append", default=[], help="for every server, may be repeated")
+
+
+def cases_of(parser, options, cases):
+    """The cases in the options."""
+    return [cases.get(name) or parser.error(f"unknown case {name}: {', '.join(cases)}") for name in options.cases.split(",")]

@@ -36,7 +36,7 @@ import signal
 import sys
 import time
 
-from bench.load.engines import modes_of
+from bench.load.engines import add_arguments, cases_of, modes_of
 from bench.memory.__main__ import size
 from bench.memory.figures import write_runs
 from bench.sql import run as sql_run
@@ -58,20 +58,14 @@ def parse(arguments=None):
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--scale", type=float, default=0.3, help="of TPC-H")
     parser.add_argument("--memory", type=size, default=8 << 30, help="of the server's process")
-    parser.add_argument("--cache", default="256M")
     parser.add_argument("--cores", type=int, default=2, help="processors")
-    parser.add_argument("--engines", default=DEFAULT_ENGINES)
-    parser.add_argument("--cases", default=",".join(CASES))
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--before", help="another build of the plugin, measured as engine Before")
-    parser.add_argument("--server-option", action="append", default=[], help="for every server, may be repeated")
+    add_arguments(parser, DEFAULT_ENGINES, CASES)
     options = parser.parse_args(arguments)
     options.engines = modes_of(parser, options, FORMATS)
     for name in options.engines:
         if not has_files(name):
             parser.error(f"{name} has no files")
-    options.cases = [CASES.get(name) or parser.error(f"unknown case {name}: {', '.join(CASES)}") for name in options.cases.split(",")]
+    options.cases = cases_of(parser, options, CASES)
     if options.scale < SCALE_MIN:
         parser.error(f"below scale {SCALE_MIN:g} rows of TPC-H have the same primary key")
     if not 0 < options.cores <= os.cpu_count():

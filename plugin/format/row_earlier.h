@@ -6,8 +6,7 @@
 
 /* EarlierRows reads rows of earlier schema versions into a record of the current table: it skips columns that were
    dropped since, converts columns that have another type now, and sets columns that were added since to the value that the
-   ALTER stored for them. RowCodec passes
-   it the values that do not begin with the current version. */
+   ALTER stored for them. RowCodec passes it the values that do not begin with the current version. */
 
 #ifndef TEAK_FORMAT_ROW_EARLIER_H
 #define TEAK_FORMAT_ROW_EARLIER_H

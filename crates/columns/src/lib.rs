@@ -17,6 +17,8 @@
 //!
 //! Byte format: `docs/design/format.md`, "Columns".
 
+#[cfg(test)]
+mod any_column;
 mod bits;
 mod cost;
 mod decimal;
@@ -246,22 +248,13 @@ impl Codec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any_column::any_column;
     use proptest::prelude::*;
-
-    fn columns() -> impl Strategy<Value = Column> {
-        let numbers = (0u8..5, 1u32..=8).prop_filter_map("no such column", |(kind, width)| {
-            Column::new(Kind::from_number(kind)?, width)
-        });
-        prop_oneof![
-            numbers,
-            Just(Column::of_decimals(Decimal::new(12, 2).unwrap()))
-        ]
-    }
 
     proptest! {
         #[test]
         fn a_column_is_skipped_as_it_is_decoded(
-            column in columns(),
+            column in any_column(0..5),
             numbers in proptest::collection::vec((any::<u64>(), 0u32..64), 0..600),
             step in 0u64..1000, packs: bool, after: u8,
         ) {
@@ -291,7 +284,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_skipped_or_malformed(bytes: Vec<u8>, column in columns(), count in 0usize..50) {
+        fn any_bytes_are_skipped_or_malformed(bytes: Vec<u8>, column in any_column(0..5), count in 0usize..50) {
             let _ = Codec::skip(column, count, &mut Take::new(&bytes));
             let _ = Codec::default().skip_texts(count, 1000, &mut Take::new(&bytes));
         }

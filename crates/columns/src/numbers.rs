@@ -154,6 +154,7 @@ impl Codec {
 mod tests {
     use super::*;
     use crate::Decimal;
+    use crate::any_column::any_column;
     use proptest::prelude::*;
 
     #[test]
@@ -208,20 +209,10 @@ mod tests {
         assert_eq!(column(Kind::Float, 8).number_in_key(0), None);
     }
 
-    fn columns() -> impl Strategy<Value = Column> {
-        let integers = (1u8..4, 1u32..=8).prop_filter_map("no column", |(kind, width)| {
-            Column::new(Kind::from_number(kind)?, width)
-        });
-        prop_oneof![
-            integers,
-            Just(Column::of_decimals(Decimal::new(12, 2).unwrap()))
-        ]
-    }
-
     proptest! {
         #[test]
         fn a_decoded_column_has_the_numbers_of_its_values(
-            column in columns(),
+            column in any_column(1..4),
             drawn in proptest::collection::vec((any::<u64>(), 0u32..64), 0..600),
             step in 0u64..1000, packs: bool, after: u8,
         ) {
@@ -267,7 +258,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_have_numbers_or_are_malformed(bytes: Vec<u8>, column in columns(), count in 0usize..50) {
+        fn any_bytes_have_numbers_or_are_malformed(bytes: Vec<u8>, column in any_column(1..4), count in 0usize..50) {
             let mut numbers = Vec::new();
             let _ = Codec::default().decode_numbers(column, count, &mut Take::new(&bytes), &mut numbers);
             prop_assert!(numbers.len() <= count);

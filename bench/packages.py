@@ -16,7 +16,8 @@ def python():
 @functools.cache
 def install(*requirements):
     """Installs those of the packages, each NAME==VERSION, that are not there with this version."""
-    if not python().exists():
+    # pip comes last: without it, an earlier run was interrupted.
+    if not python().with_name("pip").exists():
         subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
     listing = subprocess.run([str(python()), "-m", "pip", "freeze", "--disable-pip-version-check"], check=True, capture_output=True, text=True)
     missing = [one for one in requirements if one not in listing.stdout.split()]

@@ -35,6 +35,7 @@
 #include "pushdown/group_by.h"
 #include "session/session.h"
 #include "session/two_phase_commit.h"
+#include "statistics/background_sampling.h"
 #include "statistics/statistics_store.h"
 #include "table/ddl_recovery.h"
 #include "table/discovery.h"
@@ -238,6 +239,7 @@ int init(void *plugin) {
 
 int deinit(void *) {
   if (engine == nullptr) return 0;
+  background_sampling::stop();
   statistics_store::close();
   query_cache_use::forget_all();
   teak_status status = teak_engine_close(engine);

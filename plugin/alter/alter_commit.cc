@@ -27,6 +27,7 @@ bool commit_alter(OpenTable &open, const std::vector<AlterContext *> &contexts) 
   std::vector<teak_alteration *> alterations;
   std::vector<teak_alteration_plan> plans;
   for (AlterContext *context : contexts) {
+    context->open.share()->statistics().stop_sampling();
     alterations.push_back(context->alteration);
     plans.push_back(
         {context->indexes.data(), context->indexes.size(), {context->metadata.data(), context->metadata.size()}});

@@ -339,6 +339,7 @@ int ha_teak::rename_table(const char *from, const char *to) try {
 int ha_teak::truncate() try {
   reset();
   const char *name = open_.name().c_str();
+  open_.share()->statistics().stop_sampling();
   statistics_store::forget(name);
   const teak_status status = teak_table_truncate(engine, EngineTableName(name));
   query_cache_use::table_changed(name);
@@ -570,9 +571,9 @@ int ha_teak::repair(THD *thd, HA_CHECK_OPT *options) try {
 
 int ha_teak::analyze(THD *thd, HA_CHECK_OPT *) {
   open_.share()->note_change();
-  int error = info(HA_STATUS_VARIABLE | HA_STATUS_TIME | HA_STATUS_NO_LOCK);
+  int error = info(HA_STATUS_VARIABLE | HA_STATUS_VARIABLE_EXTRA | HA_STATUS_TIME | HA_STATUS_NO_LOCK);
   if (error == 0) {
-    const teak_status status = open_.share()->statistics().refresh(thd, table, stats.records, true);
+    const teak_status status = open_.share()->statistics().analyze(thd, table, stats.records);
     if (status == TEAK_OK) return HA_ADMIN_OK;
     error = open_.failure(status);
   }

@@ -126,6 +126,7 @@ void RowWriter::reset() {
 int RowWriter::begin() {
   conflicting_row_.discard_value();
   if (int error = open_.begin_write()) return error;
+  open_.count_written_row();
   open_.session()->bulk_inserts().note_write();
   // Done before keys are encoded, because it invalidates slices of encoded keys. No ALTER TABLE can begin while a
   // statement uses the table.

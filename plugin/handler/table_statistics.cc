@@ -37,7 +37,7 @@ int TableStatistics::refresh(uint what) {
   // Not for lists of tables, because sampling reads pages. A failure is not an error: the optimiser then uses its
   // defaults.
   if ((what & (HA_STATUS_CONST | HA_STATUS_VARIABLE)) && !(what & (HA_STATUS_OPEN | HA_STATUS_VARIABLE_EXTRA)))
-    open_.share()->statistics().refresh(open_.thd(), open_.table(), stats.records, false);
+    open_.share()->statistics().refresh(open_.thd(), open_.table(), stats.records);
   if (what & HA_STATUS_CONST) refresh_constants();
   if (what & HA_STATUS_TIME) stats.update_time = open_.share()->written_at();
   return what & HA_STATUS_AUTO ? refresh_auto_increment() : 0;

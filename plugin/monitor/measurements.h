@@ -22,6 +22,8 @@ extern std::atomic<uint64_t> group_by_pushdowns;
 extern std::atomic<uint64_t> pages_passed_over;
 /* Pages that scans and aggregates have not read, because their minima and maxima excluded the condition. */
 extern std::atomic<uint64_t> pages_unread;
+/* Tables that the background thread has sampled. */
+extern std::atomic<uint64_t> tables_analyzed;
 
 struct Measurements {
   // Seconds since the start of the oldest transaction that has a snapshot now; 0 if there is none.
@@ -37,6 +39,7 @@ struct Measurements {
   uint64_t group_by_pushdowns;
   uint64_t pages_passed_over;
   uint64_t pages_unread;
+  uint64_t tables_analyzed;
 };
 
 Measurements measure();

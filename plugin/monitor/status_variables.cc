@@ -137,6 +137,7 @@ constexpr Measurement measurement_variables[] = {
     {"group_by_pushdowns", &Measurements::group_by_pushdowns},
     {"pages_passed_over", &Measurements::pages_passed_over},
     {"pages_unread", &Measurements::pages_unread},
+    {"tables_analyzed", &Measurements::tables_analyzed},
 };
 
 /* A histogram as variables. Each of `below` counts all times below a limit, which is 2^bits microseconds; the last one

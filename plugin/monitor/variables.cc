@@ -34,6 +34,7 @@ uint checkpoint_period;
 uint io_capacity;
 my_bool directio;
 my_bool accepts_tokudb;
+my_bool analyzes_automatically;
 uint open_files;
 ulonglong max_lock_memory;
 ulonglong loader_memory_size;
@@ -174,6 +175,16 @@ static MYSQL_SYSVAR_BOOL(tokudb_alias, accepts_tokudb, PLUGIN_VAR_OPCMDARG | PLU
                          "CREATE TABLE and ALTER TABLE accept ENGINE=TokuDB as another name of ENGINE=TEAK", nullptr,
                          nullptr, false);
 
+static MYSQL_SYSVAR_BOOL(auto_analyze, analyzes_automatically, PLUGIN_VAR_OPCMDARG,
+                         "A background thread samples the indexes of tables after 30 % of their rows have changed, as "
+                         "ANALYZE TABLE does",
+                         nullptr, nullptr, true);
+
+static MYSQL_THDVAR_UINT(analyze_time, PLUGIN_VAR_RQCMDARG,
+                         "Seconds within which ANALYZE TABLE samples a table or partition. The background thread uses "
+                         "the global value",
+                         nullptr, nullptr, 5, 1, 3600, 0);
+
 static MYSQL_SYSVAR_UINT(
     fsync_log_period, fsync_log_period, PLUGIN_VAR_RQCMDARG,
     "Milliseconds within which the log is synced after commits under teak_commit_sync=OFF. 0: the log is only synced "
@@ -287,6 +298,8 @@ struct st_mysql_sys_var *system_variables[] = {MYSQL_SYSVAR(cache_size),
                                                MYSQL_SYSVAR(bulk_load_threshold),
                                                MYSQL_SYSVAR(bulk_load_rows_per_second),
                                                MYSQL_SYSVAR(bulk_load_bytes_per_second),
+                                               MYSQL_SYSVAR(auto_analyze),
+                                               MYSQL_SYSVAR(analyze_time),
                                                MYSQL_SYSVAR(tokudb_alias),
                                                MYSQL_SYSVAR(loader_memory_size),
                                                MYSQL_SYSVAR(tmp_dir),
@@ -320,6 +333,10 @@ ulonglong session_bulk_load_threshold(THD *thd) { return THDVAR(thd, bulk_load_t
 ulonglong session_bulk_load_rows_per_second(THD *thd) { return THDVAR(thd, bulk_load_rows_per_second); }
 
 ulonglong session_bulk_load_bytes_per_second(THD *thd) { return THDVAR(thd, bulk_load_bytes_per_second); }
+
+bool auto_analyze() { return analyzes_automatically; }
+
+uint analyze_seconds(THD *thd) { return THDVAR(thd, analyze_time); }
 
 bool tokudb_alias() { return accepts_tokudb; }
 

@@ -43,6 +43,11 @@ ulonglong session_bulk_load_threshold(THD *thd);
 ulonglong session_bulk_load_rows_per_second(THD *thd);
 ulonglong session_bulk_load_bytes_per_second(THD *thd);
 
+/* Whether the background thread samples tables. */
+bool auto_analyze();
+/* How long one ANALYZE TABLE may take; nullptr: the background thread. */
+uint analyze_seconds(THD *thd);
+
 /* Whether ENGINE=TokuDB is accepted. */
 bool tokudb_alias();
 

@@ -4,97 +4,49 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* See index_statistics.h. Distinct prefixes are counted by skipping from one to the next, some from the start of the
-   index and some from its end. The engine estimates the number of skipped entries. An index with few prefixes is
-   counted completely. Statistics of all but small tables are stored in the engine (statistics_store.h), so plans
-   remain the same after a restart and nothing is sampled again. */
+/* See index_statistics.h. Statistics of all but small tables are stored in the engine (statistics_store.h), so plans remain
+   the same after a restart and nothing is sampled again. */
 
 #include "statistics/index_statistics.h"
 
 #include <algorithm>
 #include <new>
-#include <optional>
 
 #include "base/engine.h"
-#include "session/cursor.h"
-#include "session/session.h"
+#include "base/errors.h"
+#include "monitor/measurements.h"
+#include "monitor/variables.h"
 #include "statistics/statistics_store.h"
 
 namespace teak {
 
 namespace {
 
-constexpr uint SAMPLES = 16, SAMPLES_OF_ANALYZE = 512;
-// Indexes are sampled again if the number of rows has changed by more than this, and by more than a quarter.
-constexpr uint64_t ROWS_CHANGED_MIN = 200;
-// Minimum number of rows of a table whose samples are stored. The samples of a smaller table are stored only by ANALYZE
-// TABLE; otherwise it is sampled again after a restart, which is cheap.
-constexpr uint64_t ROWS_KEPT_MIN = 200;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// A statement that finds no statistics samples so much.
+constexpr uint SAMPLES_OF_STATEMENT = 16;
+constexpr milliseconds STATEMENT_TIME(100);
+// ANALYZE TABLE and the background thread, in the time of teak_analyze_time.
+constexpr uint SAMPLES = 512;
+// Tables of fewer rows are small: their samples are stored only by ANALYZE TABLE, and statements sample them again when
+// they have grown by more than this.
+constexpr uint64_t ROWS_OF_SMALL_TABLE = 200;
+// The background thread samples a table again after this part of its rows has changed, but not more often than this.
+constexpr double CHANGED_PART = 0.3;
+constexpr seconds INTERVAL(10);
+constexpr int INTERVAL_PER_DURATION = 20;
 constexpr uint8_t STORED_FORMAT = 1;
 
-/* Reads in a separate transaction: statistics are needed outside of transactions too, and must not wait for locks. */
-class Sampler {
- public:
-  Sampler(teak_table *table, uint32_t index) : table_(table), index_(index) {}
-  ~Sampler() {
-    secondary_.reset();
-    if (cursor_ != nullptr) teak_cursor_close(cursor_);
-    if (transaction_ != nullptr) teak_transaction_rollback(transaction_);
-  }
-  teak_status open(THD *thd) {
-    teak_status status = teak_transaction_begin(engine, TEAK_READ_UNCOMMITTED, &transaction_);
-    if (status != TEAK_OK) return status;
-    Session *session = Session::find_or_create(thd);
-    if (session == nullptr) return TEAK_OUT_OF_MEMORY;
-    secondary_.emplace(session, transaction_);
-    if (status == TEAK_OK) status = teak_cursor_open(transaction_, table_, index_, TEAK_LOCK_NONE, &cursor_);
-    return status;
-  }
+}  // namespace
 
-  /* Skips at most `prefixes_max` distinct prefixes of `parts` parts and adds their number to `distinct`. `whole`
-     receives whether the end of the index was reached. If not, the estimated number of skipped entries is added to
-     `passed`. */
-  teak_status skip_prefixes(const KeyCodec &codec, uint parts, uint prefixes_max, bool forward, uint64_t *distinct,
-                            uint64_t *passed, bool *whole) {
-    teak_row row;
-    ByteBuffer prefix;
-    teak_status status = forward ? teak_cursor_first(cursor_, &row) : teak_cursor_last(cursor_, &row);
-    for (uint i = 0; status == TEAK_OK && i < prefixes_max; i++) {
-      size_t length = 0;
-      if (!codec.skip_parts(row.key.data, row.key.len, parts, &length)) return TEAK_CORRUPT;
-      prefix.clear();
-      if (!prefix.append(row.key.data, length)) return TEAK_OUT_OF_MEMORY;
-      ++*distinct;
-      status = teak_cursor_seek(cursor_, slice(prefix), forward ? TEAK_SEEK_AFTER_PREFIX : TEAK_SEEK_BEFORE, &row);
-    }
-    *whole = status == TEAK_NOT_FOUND;
-    if (status != TEAK_OK) return *whole ? TEAK_OK : status;
-    prefix.clear();
-    if (!prefix.append(row.key.data, row.key.len)) return TEAK_OUT_OF_MEMORY;
-    uint64_t entries = 0;
-    status = teak_index_estimate_entries(table_, index_, forward ? UNBOUNDED : slice(prefix),
-                                         forward ? slice(prefix) : UNBOUNDED, &entries);
-    *passed += entries;
-    return status;
-  }
-
- private:
-  teak_table *table_;
-  uint32_t index_;
-  teak_transaction *transaction_ = nullptr;
-  teak_cursor *cursor_ = nullptr;
-  std::optional<Session::SecondaryTransaction> secondary_;  // so that KILL interrupts the sampling
-};
-
-/* The name, columns and prefix lengths of a key. Stored with the statistics, because ALTER may replace a key. */
-std::string shape_of(const KEY &key) {
+std::string IndexStatistics::shape_of(const KEY &key) {
   std::string shape(key.name.str, key.name.length);
   for (uint i = 0; i < key.user_defined_key_parts; i++)
     shape += '/' + std::to_string(key.key_part[i].fieldnr) + '.' + std::to_string(key.key_part[i].length);
   return shape;
 }
-
-}  // namespace
 
 void IndexStatistics::init(teak_table *table, uint64_t table_id, std::vector<Index> indexes) {
   table_ = table;
@@ -102,38 +54,13 @@ void IndexStatistics::init(teak_table *table, uint64_t table_id, std::vector<Ind
   indexes_ = std::move(indexes);
 }
 
-teak_status IndexStatistics::sample(THD *thd, const Index &index, uint64_t rows, uint samples, Density *density) {
-  const KeyCodec &codec = *index.codec;
-  Sampler sampler(table_, index.number);
-  teak_status status = sampler.open(thd);
-  if (status != TEAK_OK) return status;
-  density->assign(codec.parts(), 1.0);
-  double coarser = static_cast<double>(rows);
-  for (uint parts = 1; parts <= codec.parts(); parts++) {
-    if (parts == codec.parts() && index.unique && !index.nullable) break;
-    uint64_t distinct = 0, passed = 0;
-    bool whole = false;
-    status = sampler.skip_prefixes(codec, parts, samples, true, &distinct, &passed, &whole);
-    if (status != TEAK_OK) return status;
-    if (!whole) {
-      bool unused;
-      status = sampler.skip_prefixes(codec, parts, samples, false, &distinct, &passed, &unused);
-      if (status != TEAK_OK) return status;
-    }
-    double entries = static_cast<double>(whole ? rows : passed);
-    double of_one = distinct == 0 ? 1.0 : entries / static_cast<double>(distinct);
-    coarser = (*density)[parts - 1] = std::min(coarser, std::max(of_one, 1.0));
-  }
-  return TEAK_OK;
-}
-
 /* Format | rows | for each key: length of its shape, shape, number of parts, a double for each part. Little-endian. */
-std::string IndexStatistics::encode(const TABLE *table) const {
+std::string IndexStatistics::encode() const {
   std::string bytes(1 + 8, '\0');
   bytes[0] = STORED_FORMAT;
   int8store(reinterpret_cast<uchar *>(&bytes[1]), rows_.load());
-  for (uint number = 0; number < keys(); number++) {
-    const std::string shape = shape_of(table->key_info[number]);
+  for (size_t number = 0; number < indexes_.size(); number++) {
+    const std::string &shape = indexes_[number].shape;
     const Density &density = densities_[number];
     char head[4];
     int2store(head, static_cast<uint16>(shape.size()));
@@ -150,15 +77,15 @@ std::string IndexStatistics::encode(const TABLE *table) const {
 }
 
 /* Returns false if the bytes belong to other keys or are malformed. */
-bool IndexStatistics::decode(const TABLE *table, const std::string &bytes) {
+bool IndexStatistics::decode(const std::string &bytes) {
   const auto *at = reinterpret_cast<const uchar *>(bytes.data()), *end = at + bytes.size();
   auto left = [&] { return static_cast<size_t>(end - at); };
   if (left() < 9 || at[0] != STORED_FORMAT) return false;
   const uint64_t rows = uint8korr(at + 1);
   at += 9;
-  std::vector<Density> densities(keys());
-  for (uint number = 0; number < keys(); number++) {
-    const std::string shape = shape_of(table->key_info[number]);
+  std::vector<Density> densities(indexes_.size());
+  for (size_t number = 0; number < indexes_.size(); number++) {
+    const std::string &shape = indexes_[number].shape;
     if (left() < 2 || uint2korr(at) != shape.size() || left() < 2 + shape.size() + 2 ||
         memcmp(at + 2, shape.data(), shape.size()) != 0)
       return false;
@@ -174,56 +101,159 @@ bool IndexStatistics::decode(const TABLE *table, const std::string &bytes) {
     }
   }
   if (at != end) return false;
-  densities_.swap(densities);
-  rows_ = rows;
+  install(std::move(densities), rows, 0, false, false);
   return true;
 }
 
-teak_status IndexStatistics::refresh(THD *thd, const TABLE *table, uint64_t rows, bool force) try {
-  if (!has_statistics_ && !force) {
-    std::lock_guard<std::mutex> guard(mutex_);
-    std::string kept;
-    if (table_id_ != 0 && !tried_store_ && !has_statistics_ && statistics_store::load(table_id_, &kept) &&
-        decode(table, kept)) {
-      has_statistics_ = true;
-      write_into(table);
-    }
-    tried_store_ = true;
-  }
-  const uint64_t before = rows_;
-  const uint64_t changed = rows > before ? rows - before : before - rows;
-  const bool stale = !has_statistics_ || changed > std::max(before / 4, ROWS_CHANGED_MIN);
-  if (!force && !stale) return TEAK_OK;
-  std::unique_lock<std::mutex> guard(mutex_, std::defer_lock);
-  if (force || !has_statistics_)
-    guard.lock();
-  else if (!guard.try_lock())
-    return TEAK_OK;  // another connection is sampling; the old statistics are used until it has finished
-  if (!force && has_statistics_ && rows_ != before) return TEAK_OK;
+/* Called under the mutex of sampling. */
+void IndexStatistics::load() {
+  if (tried_store_ || table_id_ == 0) return;
+  tried_store_ = true;
+  std::string stored;
+  if (statistics_store::load(table_id_, &stored)) decode(stored);
+}
 
-  std::vector<Density> densities(keys());
-  for (uint number = 0; number < keys(); number++) {
-    teak_status status = sample(thd, indexes_[number], rows, force ? SAMPLES_OF_ANALYZE : SAMPLES, &densities[number]);
-    if (status != TEAK_OK) return status;
+teak_status IndexStatistics::refresh(THD *thd, const TABLE *table, uint64_t rows) try {
+  if (indexes_.empty()) return TEAK_OK;
+  const auto needs_sample = [&] {
+    if (!has_statistics_) return true;
+    const bool is_small = std::min<uint64_t>(rows_, rows) < ROWS_OF_SMALL_TABLE;
+    // The background thread does not sample temporary tables.
+    if (!is_small && table_id_ != 0) return false;
+    return difference(rows) > (is_small ? ROWS_OF_SMALL_TABLE : rows_.load());
+  };
+  if (needs_sample()) {
+    std::unique_lock<std::mutex> guard(sampling_mutex_, std::defer_lock);
+    if (!has_statistics_)
+      guard.lock();
+    else if (!guard.try_lock())
+      return TEAK_OK;  // another connection is sampling; the old statistics are used until it has finished
+    load();
+    if (needs_sample())
+      if (const teak_status status = sample_few(thd, rows); status != TEAK_OK) return status;
   }
-  densities_.swap(densities);
-  rows_ = rows;
-  has_statistics_ = true;
-  write_into(table);
-  if (table_id_ != 0 && (force || rows >= ROWS_KEPT_MIN)) statistics_store::save(table_id_, encode(table), force);
+  request_sampling(rows);
+  if (is_unpublished_) publish(table);
   return TEAK_OK;
 } catch (const std::bad_alloc &) {
   return TEAK_OUT_OF_MEMORY;
 }
 
+teak_status IndexStatistics::analyze(THD *thd, const TABLE *table, uint64_t rows) try {
+  std::lock_guard<std::mutex> guard(sampling_mutex_);
+  const teak_status status = sample_many(thd, rows, nullptr, true);
+  if (status == TEAK_OK) publish(table);
+  return status;
+} catch (const std::bad_alloc &) {
+  return TEAK_OUT_OF_MEMORY;
+}
+
+/* How many rows more or less than when the table was sampled. */
+uint64_t IndexStatistics::difference(uint64_t rows) const {
+  const uint64_t before = rows_;
+  return rows > before ? rows - before : before - rows;
+}
+
+/* The number of rows that were inserted, updated or deleted since the table was sampled, as far as known. */
+uint64_t IndexStatistics::changes(uint64_t rows) const {
+  return std::max(difference(rows), written_rows_.load(std::memory_order_relaxed) - written_before_);
+}
+
+void IndexStatistics::request_sampling(uint64_t rows) {
+  if (table_id_ == 0 || rows < ROWS_OF_SMALL_TABLE || !auto_analyze()) return;
+  if (!has_few_samples_ && static_cast<double>(changes(rows)) <= CHANGED_PART * static_cast<double>(rows_)) return;
+  if (SampleClock::now() >= next_request_.load(std::memory_order_relaxed)) background_sampling::request(this);
+}
+
+/* Called by the background thread. */
+void IndexStatistics::run(const std::atomic<bool> &cancelled) {
+  const SampleClock::time_point began = SampleClock::now();
+  teak_index_statistics index = {};
+  index.struct_size = sizeof(index);
+  teak_status status = teak_index_get_statistics(table_, 0, &index);
+  try {
+    if (status == TEAK_OK) status = sample_many(nullptr, index.entries, &cancelled, false);
+  } catch (const std::bad_alloc &) {
+    status = TEAK_OUT_OF_MEMORY;
+  }
+  const SampleClock::time_point ended = SampleClock::now();
+  next_request_ = ended + std::max<SampleClock::duration>(INTERVAL, INTERVAL_PER_DURATION * (ended - began));
+  if (status == TEAK_OK)
+    tables_analyzed.fetch_add(1, std::memory_order_relaxed);
+  else if (status != TEAK_INTERRUPTED)
+    sql_print_warning("TEAK: a table was not sampled in the background: %s", LastErrorText().c_str());
+}
+
+/* Called under the mutex of sampling. */
+teak_status IndexStatistics::sample_few(THD *thd, uint64_t rows) {
+  const uint64_t written_before = written_rows_;
+  std::vector<Density> densities;
+  const SampleLimits limits = {SAMPLES_OF_STATEMENT, SampleClock::now() + STATEMENT_TIME};
+  const teak_status status = sample(thd, rows, limits, &densities);
+  if (status != TEAK_OK) return status;
+  has_few_samples_ = true;
+  install(std::move(densities), rows, written_before, rows >= ROWS_OF_SMALL_TABLE, false);
+  return TEAK_OK;
+}
+
+teak_status IndexStatistics::sample_many(THD *thd, uint64_t rows, const std::atomic<bool> *cancelled, bool durable) {
+  const uint64_t written_before = written_rows_;
+  std::vector<Density> densities;
+  const SampleLimits limits = {SAMPLES, SampleClock::now() + seconds(analyze_seconds(thd)), cancelled};
+  const teak_status status = sample(thd, rows, limits, &densities);
+  if (status != TEAK_OK) return status;
+  has_few_samples_ = false;
+  install(std::move(densities), rows, written_before, true, durable);
+  return TEAK_OK;
+}
+
+/* Each index gets an equal part of the time that is left. */
+teak_status IndexStatistics::sample(THD *thd, uint64_t rows, const SampleLimits &limits,
+                                    std::vector<Density> *densities) const {
+  densities->clear();
+  for (const Index &index : indexes_) {
+    const SampleClock::time_point now = SampleClock::now();
+    const auto left = std::max(limits.deadline - now, SampleClock::duration::zero());
+    SampleLimits of_index = limits;
+    of_index.deadline = now + left / (indexes_.size() - densities->size());
+    const uint parts = index.codec->parts();
+    Density density(parts, 1.0);
+    IndexSampler sampler(table_, index.number);
+    teak_status status = sampler.open(thd);
+    if (status == TEAK_OK)
+      status =
+          sampler.measure(*index.codec, index.unique && !index.nullable ? parts - 1 : parts, rows, of_index, &density);
+    if (status != TEAK_OK) return status;
+    densities->push_back(std::move(density));
+  }
+  return TEAK_OK;
+}
+
+void IndexStatistics::install(std::vector<Density> densities, uint64_t rows, uint64_t written_before, bool store,
+                              bool durable) {
+  std::string bytes;
+  {
+    std::lock_guard<std::mutex> guard(mutex_);
+    densities_.swap(densities);
+    rows_ = rows;
+    written_before_ = written_before;
+    has_statistics_ = true;
+    is_unpublished_ = true;
+    if (store && table_id_ != 0) bytes = encode();
+  }
+  if (!bytes.empty()) statistics_store::save(table_id_, bytes, durable);
+}
+
 void IndexStatistics::publish(const TABLE *table) {
   std::lock_guard<std::mutex> guard(mutex_);
-  if (has_statistics_) write_into(table);
+  if (!has_statistics_) return;
+  write_into(table);
+  is_unpublished_ = false;
 }
 
 /* All TABLEs of the TABLE_SHARE share the server's statistics. */
 void IndexStatistics::write_into(const TABLE *table) const {
-  for (uint number = 0; number < keys(); number++) {
+  for (size_t number = 0; number < indexes_.size(); number++) {
     const KEY &server_key = table->key_info[number];
     const Density &density = densities_[number];
     if (server_key.rec_per_key == nullptr || density.empty()) continue;

@@ -150,6 +150,8 @@ int OpenTable::end_write(int error) {
 void OpenTable::note_written_now() {
   (void)share_->set_written_at(time(nullptr));
   share_->note_change();
+  share_->statistics().note_changes(written_rows_);
+  written_rows_ = 0;
   wrote_ = false;
 }
 

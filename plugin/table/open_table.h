@@ -78,6 +78,7 @@ class OpenTable {
   /* Called after each write; `error` is its outcome. */
   int end_write(int error);
   bool has_written() const { return wrote_; }
+  void count_written_row() { written_rows_++; }
   /* Sets the table's time of change if the statement has written. */
   void note_written() {
     if (wrote_) note_written_now();
@@ -105,6 +106,7 @@ class OpenTable {
   Session *session_ = nullptr;
   std::unique_ptr<Session> own_session_;  // of a sequence
   bool wrote_ = false;                    // the statement has written
+  uint64_t written_rows_ = 0;             // by the statement
   bool lacks_files_ = false;              // use() could not open the files, and examine() has not been called
   uint8_t row_id_[KeyCodec::HIDDEN_ROW_ID_BYTES] = {};
 };

@@ -61,7 +61,8 @@ int Share::open(THD *thd, const char *name, const TABLE *table, Purpose purpose,
   share->auto_increment_.init(share->table_);
   std::vector<IndexStatistics::Index> indexes;
   for (uint key = 0; key < share->keys(); key++)
-    indexes.push_back({&share->codec(key), share->index_of(key), share->key(key).unique, share->key(key).nullable});
+    indexes.push_back({&share->codec(key), share->index_of(key), share->key(key).unique, share->key(key).nullable,
+                       IndexStatistics::shape_of(table->key_info[key])});
   share->statistics_.init(share->table_, id, std::move(indexes));
   *result = share.release();
   return 0;
@@ -70,6 +71,7 @@ int Share::open(THD *thd, const char *name, const TABLE *table, Purpose purpose,
 }
 
 Share::~Share() {
+  statistics_.stop_sampling();
   if (table_ != nullptr) teak_table_close(table_);
 }
 

@@ -83,12 +83,11 @@ bool PushedCondition::add(Item *item) {
 }
 
 bool PushedCondition::add_parts(Item *item) {
-  size_t added = 0;
-  auto add_part = [this, &added](Item *part) {
+  auto add_part = [this](Item *part) {
     const size_t conditions = conditions_.size(), numbers = numbers_.size(), texts = texts_.size();
     const size_t columns = columns_.columns().size();
     if (add(part)) {
-      added++;
+      parts_.push_back(part);
       return;
     }
     conditions_.resize(conditions);
@@ -102,8 +101,8 @@ bool PushedCondition::add_parts(Item *item) {
   } else {
     add_part(item);
   }
-  if (added == 0) return false;
-  add_operator(TEAK_CONDITION_ALL, added);
+  if (parts_.empty()) return false;
+  add_operator(TEAK_CONDITION_ALL, parts_.size());
   return true;
 }
 

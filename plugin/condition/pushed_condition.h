@@ -32,6 +32,9 @@ class PushedCondition {
      condition. False: there are none. */
   bool add_parts(Item *item);
 
+  /* What add_parts() has added. */
+  const std::vector<Item *> &parts() const { return parts_; }
+
   /* In postfix order. */
   const std::vector<teak_condition> &conditions() const { return conditions_; }
 
@@ -81,6 +84,7 @@ class PushedCondition {
   std::vector<teak_condition> conditions_;
   std::deque<std::vector<int64_t>> numbers_;  // of IN; conditions point to them
   std::vector<TextCondition> texts_;
+  std::vector<Item *> parts_;
 };
 
 }  // namespace teak

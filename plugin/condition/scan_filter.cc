@@ -37,4 +37,13 @@ bool ScanFilter::open(teak_table *table, const COND *condition) {
   return teak_page_filter_open(table, 0, &query, &filter_) == TEAK_OK;
 }
 
+void ScanFilter::describe(String *text) const {
+  bool is_first = true;
+  for (Item *part : condition_.parts()) {
+    if (!is_first) text->append(STRING_WITH_LEN(" and "));
+    is_first = false;
+    part->print_parenthesised(text, QT_EXPLAIN, AND_PRECEDENCE);
+  }
+}
+
 }  // namespace teak

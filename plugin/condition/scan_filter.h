@@ -29,6 +29,8 @@ class ScanFilter {
   /* Opens the filter for scans of the table's rows. False: the engine can evaluate no part of the condition, or cannot open the
      filter; then the scan returns all rows. */
   bool open(teak_table *table, const COND *condition);
+  /* Appends the parts of the condition that the engine evaluates, as the server prints them. */
+  void describe(String *text) const;
   /* Evaluates conditions of strings in the table's row buffer. */
   teak_page_filter *engine_filter() const { return filter_; }
 

@@ -89,14 +89,45 @@ int Scan::seek(teak_seek how, Direction direction, uchar *record, int not_found)
   return fetch(status, entry, direction, record, not_found);
 }
 
+void Scan::push_condition(const COND *condition) {
+  filter_.reset();
+  condition_ = condition;
+  if (condition == nullptr) return;
+  const LEX &lex = *open_.thd()->lex;
+  if ((lex.describe & DESCRIBE_EXTENDED) || lex.explain_json || lex.analyze_stmt) note_condition();
+}
+
+bool Scan::may_filter() const {
+  THD *thd = open_.thd();
+  return condition_ != nullptr && !locks_.locking() && session_condition_pushdown(thd) &&
+         open_.server().stats.records >= FILTERED_ROWS_MIN && thd->lex->limit_rows_examined == nullptr;
+}
+
+/* Adds a note on the parts of the condition by which a scan passes over pages, if the table is scanned. */
+void Scan::note_condition() const try {
+  const Share &share = *open_.share();
+  ScanFilter filter(open_.table(), share.rows(), share.primary());
+  if (!may_filter() || !filter.open(share.table(), condition_)) return;
+  THD *thd = open_.thd();
+  StringBuffer<512> text(system_charset_info);
+  text.append(STRING_WITH_LEN("TEAK: a scan of `"));
+  text.append(open_.table()->alias);
+  text.append(STRING_WITH_LEN("` passes over pages in which no row matches: "));
+  filter.describe(&text);
+  // Each partition comes here, and a scan that begins does, too.
+  Diagnostics_area::Sql_condition_iterator conditions = thd->get_stmt_da()->sql_conditions();
+  while (const Sql_condition *earlier = conditions++)
+    if (strcmp(earlier->get_message_text(), text.c_ptr_safe()) == 0) return;
+  push_warning(thd, Sql_condition::WARN_LEVEL_NOTE, ER_YES, text.c_ptr_safe());
+} catch (const std::bad_alloc &) {
+  // There is no note.
+}
+
 /* Lets the cursor pass over pages, after the first row of the table. */
 void Scan::begin_filter(const uchar *record) try {
   TABLE *table = open_.table();
-  THD *thd = open_.thd();
   // Conditions of strings are evaluated in this record.
-  if (condition_ == nullptr || record != table->record[0] || locks_.locking() || !session_condition_pushdown(thd) ||
-      open_.server().stats.records < FILTERED_ROWS_MIN || thd->lex->limit_rows_examined != nullptr)
-    return;
+  if (record != table->record[0] || !may_filter()) return;
   if (filter_ == nullptr) {
     const Share &share = *open_.share();
     auto filter = std::make_unique<ScanFilter>(table, share.rows(), share.primary());

@@ -39,10 +39,7 @@ class Scan {
 
   /* Sets a condition that all rows must match which the server needs, for following scans of the whole table; nullptr: none.
      Consistent reads may then leave out rows that do not match. */
-  void push_condition(const COND *condition) {
-    filter_.reset();
-    condition_ = condition;
-  }
+  void push_condition(const COND *condition);
 
   /* Each reads a row into the record and returns 0 or the server's error. */
   int next_row(uchar *record);  // of the whole table
@@ -81,7 +78,9 @@ class Scan {
 
   int read_exact(uchar *record, const uchar *image, key_part_map parts, Direction direction);
   int read_unique(uchar *record);
+  bool may_filter() const;
   void begin_filter(const uchar *record);
+  void note_condition() const;
   teak_status set_range_bounds();
   teak_status set_prefix_bounds();
   int fetch(teak_status status, teak_row entry, Direction direction, uchar *record, int not_found);

@@ -124,7 +124,7 @@ def run_suite(run: Run, tree: Path, suite: str, patterns: list[str], options: ar
     command = ["perl", "./mariadb-test-run.pl", f"--vardir={var}", f"--parallel={options.parallel}", "--force",
                "--max-test-fail=0", "--retry=0", "--suite-timeout=300", "--testcase-timeout=4", "--verbose-restart",
                "--nocheck-testcases", "--mysqld=--plugin-maturity=experimental", "--mysqld=--plugin-load-add=ha_teak",
-               "--mysqld=--loose-teak-cache-size=256M", f"--mysqld=--default-storage-engine={run.engine}", "--mysqld=--innodb",
+               "--mysqld=--loose-teak-cache-size=256M", "--mysqld=--loose-teak-auto-analyze=OFF", f"--mysqld=--default-storage-engine={run.engine}", "--mysqld=--innodb",
                f"--suite={','.join(suites)}"]
     if left_out := copies.left_out(suite):
         command.append(f"--skip-test=^({'|'.join(map(re.escape, left_out))})$")

@@ -77,6 +77,11 @@ def bar(one, found, moment):
     return reached, f"{reached:.2f} {one.unit}, at most {one.limit:g}"
 
 
+def is_in_files(figures, moment):
+    """Whether most of an engine's rows are in the files of the table, and not only in its memory and log."""
+    return 2 * figures[f"table_bytes_{moment}"] >= figures["table_bytes_idle"]
+
+
 def bars(case, found):
     """A line for each bar and moment: what was reached, and whether it is enough."""
     lines = []
@@ -89,6 +94,8 @@ def bars(case, found):
             reached = bar(one, found, moment)
             if reached is None:
                 lines.append(f"bar of {one.limit:g} {'of ' + title_of(one.rival) if one.rival else one.unit}, {when}: not measured")
+            elif not all(is_in_files(found[engine], moment) for engine in (OURS, one.rival) if engine):
+                lines.append(f"{when}: not judged, because most rows are not in the table's files yet")
             else:
                 lines.append(f"{when}: {reached[1]}: {'met' if reached[0] <= one.limit else 'MISSED'}")
     return lines

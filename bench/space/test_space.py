@@ -147,6 +147,12 @@ class Figures(unittest.TestCase):
         self.assertEqual([line.rsplit(": ", 1)[1] for line in lines], ["MISSED", "met", "MISSED"])
         self.assertIn("63.00 B a row, at most 62", lines[0])
 
+    def test_a_bar_is_not_judged_before_the_rows_are_in_files(self):
+        runs = [{**run("Teak", 61_000), "table_bytes_at_end": 900}]
+        lines = figures.bars(CASES["star"], figures.medians(runs, "star", ["Teak"]))
+        self.assertIn("at the end of the load: not judged", lines[0])
+        self.assertIn("met", lines[1])
+
     def test_a_bar_of_a_ratio_needs_the_rival(self):
         case = CASES["star_keys"]
         runs = [run("Teak", 60, case="star_keys"), run("RocksDB zstd", 100, case="star_keys")]

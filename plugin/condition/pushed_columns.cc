@@ -41,6 +41,23 @@ NumberKind number_kind(const Field *field) {
   }
 }
 
+bool have_comparable_numbers(const Field *one, const Field *other) {
+  const NumberKind kind = number_kind(one);
+  if (kind != number_kind(other)) return false;
+  switch (kind) {
+    case NumberKind::None:
+      return false;
+    case NumberKind::Integer:
+    case NumberKind::UnsignedLong:
+      return true;
+    case NumberKind::Decimal:
+      return one->decimals() == other->decimals();
+    case NumberKind::Time:
+      return one->real_type() == other->real_type() && one->decimals() == other->decimals();
+  }
+  return false;
+}
+
 bool has_floats(const Field *field) {
   return field->real_type() == MYSQL_TYPE_FLOAT || field->real_type() == MYSQL_TYPE_DOUBLE;
 }

@@ -31,6 +31,8 @@ enum class NumberKind : uint8_t {
 };
 
 NumberKind number_kind(const Field *field);
+/* Whether the numbers of two columns compare as the server compares the values. */
+bool have_comparable_numbers(const Field *one, const Field *other);
 
 /* Whether rows with the same value of the column have the same number or, with weights, byte string: then rows can be
    grouped by it. */

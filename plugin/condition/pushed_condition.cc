@@ -140,7 +140,7 @@ bool PushedCondition::add_function(Item_func *function) {
     case Item_func::LE_FUNC:
     case Item_func::GT_FUNC:
     case Item_func::GE_FUNC:
-      return add_of_text(function) || add_comparison(function);
+      return add_of_text(function) || add_comparison(function) || add_comparison_of_columns(function);
     case Item_func::BETWEEN:
       return add_of_text(function) || add_between(function, static_cast<Item_func_between *>(function)->negated);
     case Item_func::IN_FUNC:
@@ -282,6 +282,38 @@ bool PushedCondition::add_comparison(Item_func *function) {
     default:
       return false;
   }
+}
+
+bool PushedCondition::add_comparison_of_columns(Item_func *function) {
+  Column left, right;
+  if (!find(function->arguments()[0], &left) || !find(function->arguments()[1], &right) ||
+      !have_comparable_numbers(left.field, right.field))
+    return false;
+  teak_condition_kind kind;
+  switch (function->functype()) {
+    case Item_func::EQ_FUNC:
+      kind = TEAK_CONDITION_EQUAL;
+      break;
+    case Item_func::NE_FUNC:
+      kind = TEAK_CONDITION_NOT_EQUAL;
+      break;
+    case Item_func::GT_FUNC:
+      std::swap(left, right);
+      [[fallthrough]];
+    case Item_func::LT_FUNC:
+      kind = TEAK_CONDITION_LESS;
+      break;
+    case Item_func::GE_FUNC:
+      std::swap(left, right);
+      [[fallthrough]];
+    case Item_func::LE_FUNC:
+      kind = TEAK_CONDITION_LESS_OR_EQUAL;
+      break;
+    default:
+      return false;
+  }
+  add_of_column(kind, left)->other = right.place;
+  return true;
 }
 
 bool PushedCondition::add_between(Item_func *function, bool is_negated) {

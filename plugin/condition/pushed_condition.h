@@ -65,6 +65,7 @@ class PushedCondition {
   bool add_function(Item_func *function);
   bool add_of_text(Item_func *function);
   bool add_comparison(Item_func *function);
+  bool add_comparison_of_columns(Item_func *function);
   bool add_between(Item_func *function, bool is_negated);
   bool add_in(Item_func *function, bool is_negated);
   bool add_null_test(Item_func *function, teak_condition_kind kind);

@@ -18,6 +18,7 @@ namespace teak {
 namespace {
 
 constexpr ha_rows FILTERED_ROWS_MIN = 1000;  // in smaller tables there are few pages to pass over
+constexpr uint ROWS_BEFORE_FILTER = 100;     // of ranges of the primary key: short ones have few pages, too
 constexpr int ATTEMPTS_MAX = 100;            // of a unique lookup, see read_unique()
 
 /* The server's own uniqueness checks search for a conflicting row before they write a row. Other transactions must
@@ -44,6 +45,7 @@ void Scan::begin(uint key) {
   cursor_.set_semi_consistent(locks_.semi_consistent());
   cursor_.count_into(open_.server().handler_stats);
   started_ = false;
+  range_rows_ = 0;
   forget_bounds();
 }
 
@@ -123,7 +125,7 @@ void Scan::note_condition() const try {
   // There is no note.
 }
 
-/* Lets the cursor pass over pages, after the first row of the table. */
+/* Lets the cursor pass over pages, after the first row of the table, or some rows of ranges. */
 void Scan::begin_filter(const uchar *record) try {
   TABLE *table = open_.table();
   // Conditions of strings are evaluated in this record.
@@ -225,10 +227,16 @@ int Scan::read_unique(uchar *record) {
   return error != RowFetcher::SKIP ? error : open_.corrupt("an entry of a unique key is not of its row");
 }
 
+/* The next row of a range. */
+teak_status Scan::next_of_range(const uchar *record, teak_row *entry) {
+  if (!reads_secondary_ && ++range_rows_ == ROWS_BEFORE_FILTER) begin_filter(record);
+  return cursor_.next(entry);
+}
+
 int Scan::next_same(uchar *record) {
   if (exact_ != Exact::Range) return HA_ERR_END_OF_FILE;
   teak_row entry;
-  const teak_status status = cursor_.next(&entry);
+  const teak_status status = next_of_range(record, &entry);
   return fetch(status, entry, Direction::Forward, record, HA_ERR_END_OF_FILE);
 }
 
@@ -243,7 +251,7 @@ int Scan::next(uchar *record) {
     if (status != TEAK_OK) return open_.failure(status);
     return seek(TEAK_SEEK_AFTER_PREFIX, Direction::Forward, record, HA_ERR_END_OF_FILE);
   }
-  const teak_status status = cursor_.next(&entry);
+  const teak_status status = next_of_range(record, &entry);
   return fetch(status, entry, Direction::Forward, record, HA_ERR_END_OF_FILE);
 }
 

@@ -37,7 +37,8 @@ class Scan {
   void forget_bounds();
   void close();
 
-  /* Sets a condition that all rows must match which the server needs, for following scans of the whole table; nullptr: none.
+  /* Sets a condition that all rows must match which the server needs, for following scans of the whole table or of ranges of
+     the primary key; nullptr: none.
      Consistent reads may then leave out rows that do not match. */
   void push_condition(const COND *condition);
 
@@ -78,6 +79,7 @@ class Scan {
 
   int read_exact(uchar *record, const uchar *image, key_part_map parts, Direction direction);
   int read_unique(uchar *record);
+  teak_status next_of_range(const uchar *record, teak_row *entry);
   bool may_filter() const;
   void begin_filter(const uchar *record);
   void note_condition() const;
@@ -95,6 +97,7 @@ class Scan {
   uint key_ = MAX_KEY;
   bool reads_secondary_ = false;
   bool started_ = false;
+  uint range_rows_ = 0;  // rows that next_of_range() has read since begin()
   Exact exact_ = Exact::No;
   bool in_range_ = false;   // during the server's read_range_first()
   bool has_range_ = false;  // prepare_range() was called for the next lookup

@@ -123,9 +123,8 @@ teak_status IndexSampler::sample_groups(const KeyCodec &codec, uint first, uint 
   std::vector<double> distinct(parts, 0.0);  // of the sampled entries
   uint samples = 0;
   do {
-    if (limits.is_cancelled()) return TEAK_INTERRUPTED;
     teak_row row;
-    status = go_to(static_cast<uint64_t>(part_of_place(samples) * entries), &row);
+    status = go_to(static_cast<uint64_t>(part_of_place(samples) * entries), limits, &row);
     if (status != TEAK_OK) return status;
     const std::string key = key_of(row);
     uint64_t group = UINT64_MAX;
@@ -139,6 +138,7 @@ teak_status IndexSampler::sample_groups(const KeyCodec &codec, uint first, uint 
     }
     samples++;
   } while (samples < limits.samples && !limits.is_over());
+  if (limits.is_cancelled()) return TEAK_INTERRUPTED;
   double coarser = first == 0 ? std::max(1.0, entries) : (*density)[first - 1];
   for (uint part = first; part < parts; part++)
     coarser = (*density)[part] = std::clamp(samples / distinct[part], 1.0, coarser);
@@ -161,13 +161,14 @@ teak_status IndexSampler::entries_before(const std::string &key, uint64_t *entri
 }
 
 /* Reads the entry at a place. */
-teak_status IndexSampler::go_to(uint64_t place, teak_row *row) {
+teak_status IndexSampler::go_to(uint64_t place, const SampleLimits &limits, teak_row *row) {
   auto above = known_.upper_bound(place);
   if (above == known_.end()) above = std::prev(above);
   auto below = above == known_.begin() ? above : std::prev(above);
   uint64_t before_low = below->first, before_high = above->first;
   std::string low = below->second, high = above->second;
   for (uint i = 0; i < HALVINGS_MAX && before_high - before_low > ENTRIES_PASSED_MAX; i++) {
+    if (limits.is_cancelled()) return TEAK_INTERRUPTED;
     std::string middle = middle_of(low, high);
     if (middle.empty()) break;
     uint64_t before = 0;

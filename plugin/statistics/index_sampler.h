@@ -68,7 +68,7 @@ class IndexSampler {
   teak_status sample_groups(const KeyCodec &codec, uint first, uint parts, uint64_t rows, const SampleLimits &limits,
                             Density *density);
   teak_status find_ends();
-  teak_status go_to(uint64_t place, teak_row *row);
+  teak_status go_to(uint64_t place, const SampleLimits &limits, teak_row *row);
   teak_status group_size(teak_slice prefix, uint64_t *entries);
   teak_status entries_before(const std::string &key, uint64_t *entries);
 

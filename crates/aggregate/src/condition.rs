@@ -6,6 +6,40 @@ use crate::batch::{Batch, Columns};
 use crate::texts::Judge;
 use teak_columns::{Vector, VectorValues, Zone, float_of, number_of_float};
 
+/// How two numbers compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// The first is less.
+    Less,
+    /// The first is less, or they are equal.
+    LessOrEqual,
+    /// They are equal.
+    Equal,
+    /// They are not equal.
+    NotEqual,
+}
+
+impl Comparison {
+    fn is_true(self, left: i64, right: i64) -> bool {
+        match self {
+            Self::Less => left < right,
+            Self::LessOrEqual => left <= right,
+            Self::Equal => left == right,
+            Self::NotEqual => left != right,
+        }
+    }
+
+    /// Whether numbers of these zones may compare so.
+    fn may_be_true(self, left: Zone, right: Zone) -> bool {
+        match self {
+            Self::Less => left.min < right.max,
+            Self::LessOrEqual => left.min <= right.max,
+            Self::Equal => left.min <= right.max && right.min <= left.max,
+            Self::NotEqual => left.min != right.max || right.min != left.max,
+        }
+    }
+}
+
 /// A condition of a row. Columns are those of the caller's batches, and have numbers, or floats whose numbers are those of
 /// [`number_of_float`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +80,15 @@ pub enum Condition {
         /// The numbers.
         numbers: Vec<i64>,
     },
+    /// The numbers of two columns compare so. The columns have numbers of the same kind.
+    Compare {
+        /// The first column.
+        left: usize,
+        /// The second column.
+        right: usize,
+        /// How they compare.
+        comparison: Comparison,
+    },
     /// A condition of the caller is true for the byte string.
     Accepted {
         /// The column, which has byte strings.
@@ -82,6 +125,29 @@ fn keep(mask: &mut [bool], vector: &Vector, matches: impl Fn(i64) -> bool) {
     }
     for (is_kept, is_null) in mask.iter_mut().zip(vector.nulls()) {
         *is_kept &= !is_null;
+    }
+}
+
+fn numbers_of(vector: &Vector) -> &[i64] {
+    match vector.values() {
+        VectorValues::Numbers(numbers) => numbers,
+        VectorValues::Texts(_) => &[],
+    }
+}
+
+/// Clears the rows of the mask whose numbers do not match.
+fn keep_pairs(
+    mask: &mut [bool],
+    left: &Vector,
+    right: &Vector,
+    matches: impl Fn(i64, i64) -> bool,
+) {
+    let mut pairs = numbers_of(left).iter().zip(numbers_of(right));
+    for (row, is_kept) in mask.iter_mut().enumerate() {
+        let pair = pairs.next();
+        *is_kept &= pair.is_some_and(|(left, right)| matches(*left, *right))
+            && !left.is_null(row)
+            && !right.is_null(row);
     }
 }
 
@@ -136,6 +202,21 @@ impl Condition {
                     numbers.binary_search(&n).is_err()
                 });
             }
+            Self::Compare {
+                left,
+                right,
+                comparison,
+            } => {
+                batch.vector(*left)?;
+                batch.vector(*right)?;
+                let (Some(left), Some(right)) = (batch.loaded(*left), batch.loaded(*right)) else {
+                    mask.fill(false);
+                    return Ok(());
+                };
+                keep_pairs(mask, left, right, |left, right| {
+                    comparison.is_true(left, right)
+                });
+            }
             Self::Accepted { column, condition } => {
                 let vector = batch.vector(*column)?;
                 let VectorValues::Texts(texts) = vector.values() else {
@@ -185,6 +266,16 @@ impl Condition {
             Self::NotIn { column, numbers } => has_number(zone(*column), |zone| {
                 zone.min != zone.max || numbers.binary_search(&zone.min).is_err()
             }),
+            Self::Compare {
+                left,
+                right,
+                comparison,
+            } => match (zone(*left), zone(*right)) {
+                (Some(left), Some(right)) => {
+                    left.has_values && right.has_values && comparison.may_be_true(left, right)
+                }
+                (of_left, of_right) => of_left.or(of_right).is_none_or(|zone| zone.has_values),
+            },
             Self::Accepted { column, .. } | Self::IsNotNull { column } => {
                 zone(*column).is_none_or(|zone| zone.has_values)
             }
@@ -203,6 +294,7 @@ impl Condition {
             | Self::Outside { column, .. }
             | Self::In { column, .. }
             | Self::NotIn { column, .. } => vec![*column],
+            Self::Compare { left, right, .. } => vec![*left, *right],
             Self::Accepted { .. } | Self::IsNull { .. } | Self::IsNotNull { .. } => Vec::new(),
         }
     }
@@ -225,6 +317,7 @@ impl Condition {
             Self::All(conditions) | Self::Any(conditions) => {
                 conditions.iter().all(|condition| condition.is_valid(count))
             }
+            Self::Compare { left, right, .. } => (*left).max(*right) < count,
             Self::Within { column, .. }
             | Self::Outside { column, .. }
             | Self::In { column, .. }

@@ -25,7 +25,7 @@ mod totals;
 
 pub use self::aggregator::{Aggregator, Query};
 pub use self::batch::Columns;
-pub use self::condition::Condition;
+pub use self::condition::{Comparison, Condition};
 pub use self::expression::{Expression, Step};
 pub use self::filter::RowFilter;
 pub use self::groups::{Key, KeyValue};

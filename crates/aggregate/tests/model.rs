@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use teak_aggregate::{
-    Aggregate, Aggregator, Columns, Condition, Expression, Key, KeyValue, Query, Step, TextRules,
-    Total, number_of_float,
+    Aggregate, Aggregator, Columns, Comparison, Condition, Expression, Key, KeyValue, Query, Step,
+    TextRules, Total, number_of_float,
 };
 use teak_columns::{Vector, Zone};
 
@@ -112,6 +112,19 @@ fn matches(condition: &Condition, row: &Row) -> bool {
         Condition::NotIn { column, numbers } => {
             number(column).is_some_and(|n| !numbers.contains(&n))
         }
+        Condition::Compare {
+            left,
+            right,
+            comparison,
+        } => match (number(left), number(right)) {
+            (Some(left), Some(right)) => match comparison {
+                Comparison::Less => left < right,
+                Comparison::LessOrEqual => left <= right,
+                Comparison::Equal => left == right,
+                Comparison::NotEqual => left != right,
+            },
+            _ => false,
+        },
         Condition::Accepted { condition, .. } => {
             let text = row.1.as_ref();
             text.is_some_and(|text| accepts(*condition, text))
@@ -208,10 +221,23 @@ fn row() -> impl Strategy<Value = Row> {
 
 fn condition() -> impl Strategy<Value = Condition> {
     let numbers = || proptest::collection::btree_set(-20i64..20, 0..6);
-    let leaf = (0usize..3, -20i64..20, 0i64..20, numbers(), 0u8..9).prop_map(
+    let leaf = (0usize..3, -20i64..20, 0i64..20, numbers(), 0u8..11).prop_map(
         |(column, min, distance, numbers, kind)| {
             let numbers = numbers.into_iter().collect();
             let max = min + distance;
+            if kind > 8 {
+                let all = [
+                    Comparison::Less,
+                    Comparison::LessOrEqual,
+                    Comparison::Equal,
+                    Comparison::NotEqual,
+                ];
+                return Condition::Compare {
+                    left: column,
+                    right: (column + usize::from(kind) - 8) % 3,
+                    comparison: all[distance as usize % all.len()],
+                };
+            }
             if kind == 8 {
                 return Condition::Accepted {
                     column: TEXT,
@@ -327,6 +353,29 @@ fn a_zone_excludes_conditions_without_its_values() {
     let nulls = Zone::of_any_values(false, true);
     assert!(may_match(&is_null, nulls) && !may_match(&is_not_null, nulls));
     assert!(!may_match(&within, nulls) && !may_match(&outside, nulls));
+    for (comparison, left, right, expected) in [
+        (Comparison::Less, zone(5, 9), zone(1, 5), false),
+        (Comparison::Less, zone(5, 9), zone(1, 6), true),
+        (Comparison::LessOrEqual, zone(5, 9), zone(1, 5), true),
+        (Comparison::LessOrEqual, zone(5, 9), zone(1, 4), false),
+        (Comparison::Equal, zone(5, 9), zone(9, 12), true),
+        (Comparison::Equal, zone(5, 9), zone(10, 12), false),
+        (Comparison::Equal, zone(5, 9), zone(1, 4), false),
+        (Comparison::NotEqual, zone(5, 5), zone(5, 5), false),
+        (Comparison::NotEqual, zone(5, 5), zone(5, 6), true),
+        (Comparison::Equal, zone(5, 9), nulls, false),
+    ] {
+        let compare = Condition::Compare {
+            left: 0,
+            right: 1,
+            comparison,
+        };
+        let found = compare.may_match(&|column| Some([left, right][column]));
+        assert_eq!(found, expected, "{comparison:?} {left:?} {right:?}");
+        assert!(compare.may_match(&|_| None));
+        let only_left = compare.may_match(&|column| (column == 0).then_some(left));
+        assert!(only_left);
+    }
     let both = Condition::All(vec![within.clone(), is_null.clone()]);
     assert!(
         !may_match(&both, zone(6, 7))

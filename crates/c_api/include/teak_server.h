@@ -170,6 +170,15 @@ typedef enum teak_condition_kind {
   TEAK_CONDITION_IS_NOT_NULL = 7,
   // The column has byte strings, and `accepts` of the calls returns true for it.
   TEAK_CONDITION_ACCEPTED = 8,
+  // The number of the column is less than that of `other`. Both are of the same kind of column: for example integers, or
+  // decimals with as many digits after the point.
+  TEAK_CONDITION_LESS = 9,
+  // It is less or equal.
+  TEAK_CONDITION_LESS_OR_EQUAL = 10,
+  // It is equal.
+  TEAK_CONDITION_EQUAL = 11,
+  // It is not equal.
+  TEAK_CONDITION_NOT_EQUAL = 12,
 } teak_condition_kind;
 
 // The kind of a step.
@@ -245,6 +254,8 @@ typedef struct teak_condition {
   const int64_t *numbers;
   // How many.
   size_t number_count;
+  // The place of the other column.
+  uint32_t other;
 } teak_condition;
 
 // A column by which rows are grouped.

@@ -4,6 +4,7 @@ use crate::common::column_rows::*;
 use crate::common::*;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::Range;
 use teak_engine::aggregate::{Condition, TextRules};
 use teak_engine::{
     EngineError, EngineTransaction, IndexNumber, PageFilter, ReadColumn, ReadMode, TableHandle,
@@ -42,9 +43,23 @@ fn within(min: u64, max: u64) -> Condition {
 
 /// The rows that a scan with this filter returns.
 fn scan(t: &mut EngineTransaction, table: &TableHandle, filter: &mut PageFilter) -> Contents {
+    scan_range(t, table, filter, None)
+}
+
+/// The same of a range of keys.
+fn scan_range(
+    t: &mut EngineTransaction,
+    table: &TableHandle,
+    filter: &mut PageFilter,
+    range: Option<Range<u32>>,
+) -> Contents {
     let mut cursor = t
         .cursor(table, IndexNumber::ROWS, ReadMode::Snapshot)
         .unwrap();
+    if let Some(range) = range {
+        let (lower, upper) = (range.start.to_be_bytes(), range.end.to_be_bytes());
+        cursor.set_bounds(Some(&lower), Some(&upper));
+    }
     let mut found = Contents::new();
     let mut add = |key: &[u8], value: &[u8]| {
         let key = u32::from_be_bytes(key.try_into().unwrap());
@@ -124,6 +139,44 @@ fn pages_without_matching_rows_are_passed_over() {
 }
 
 #[test]
+fn pages_of_ranges_are_passed_over() {
+    let (engine, table) = paged_table();
+    let mut rows = Contents::new();
+    commit(&engine, |t| {
+        for key in 0..ROWS {
+            let value = current(u64::from(key), "other");
+            put(t, &table, key, &value);
+            rows.insert(key, value);
+        }
+    });
+    engine.settle().unwrap();
+    let mut t = begin(&engine);
+    let mut whole = filter(&table, within(1 << 40, 1 << 41));
+    scan(&mut t, &table, &mut whole);
+    for (range, numbers) in [
+        (5000..15_000, 9000..9100),
+        (5000..15_000, 0..5100),
+        (0..ROWS / 2, 1 << 40..1 << 41),
+    ] {
+        let of_range: Contents = rows
+            .range(range.clone())
+            .map(|(key, value)| (*key, value.clone()))
+            .collect();
+        let mut chosen = filter(&table, within(numbers.start, numbers.end));
+        let found = scan_range(&mut t, &table, &mut chosen, Some(range));
+        check(&found, &of_range, |value| {
+            numbers.contains(&number_of(value))
+        });
+        assert!(found.len() < of_range.len() / 2);
+        // Not those after the end of the range, where no row matches either.
+        let passed = chosen.passed_pages();
+        let all = whole.passed_pages();
+        assert!(passed > 0 && passed <= all * 6 / 10, "{passed} of {all}");
+        assert!(chosen.unread_pages() * 10 > passed * 9);
+    }
+}
+
+#[test]
 fn each_transaction_finds_all_matching_rows_that_it_sees() {
     let (engine, table) = paged_table();
     let mut random = Random::new(5);
@@ -174,6 +227,14 @@ fn each_transaction_finds_all_matching_rows_that_it_sees() {
             });
             passed += chosen.passed_pages();
             unread += chosen.unread_pages();
+            let from = random.below(u64::from(ROWS)) as u32;
+            let to = from + random.below(u64::from(ROWS)) as u32;
+            let of_range = rows.range(from..to);
+            let of_range = of_range.map(|(key, value)| (*key, value.clone()));
+            let found = scan_range(t, &table, &mut chosen, Some(from..to));
+            check(&found, &of_range.collect(), |value| {
+                (min..=min + 500).contains(&number_of(value))
+            });
         }
         new.rollback();
         old.rollback();

@@ -3,7 +3,7 @@
 use crate::boundary::{Failure, array};
 use crate::table::{column_of, teak_column};
 use ::teak_engine::ReadColumn;
-use ::teak_engine::aggregate::{Aggregate, Condition, Expression, Key, Query, Step};
+use ::teak_engine::aggregate::{Aggregate, Comparison, Condition, Expression, Key, Query, Step};
 
 /// Conditions of the caller.
 const CALLER_CONDITIONS_MAX: u32 = 16;
@@ -30,6 +30,15 @@ pub enum teak_condition_kind {
     TEAK_CONDITION_IS_NOT_NULL = 7,
     /// The column has byte strings, and `accepts` of the calls returns true for it.
     TEAK_CONDITION_ACCEPTED = 8,
+    /// The number of the column is less than that of `other`. Both are of the same kind of column: for example integers, or
+    /// decimals with as many digits after the point.
+    TEAK_CONDITION_LESS = 9,
+    /// It is less or equal.
+    TEAK_CONDITION_LESS_OR_EQUAL = 10,
+    /// It is equal.
+    TEAK_CONDITION_EQUAL = 11,
+    /// It is not equal.
+    TEAK_CONDITION_NOT_EQUAL = 12,
 }
 
 /// The number of a `teak_condition_kind`, as C passes it.
@@ -54,6 +63,8 @@ pub struct teak_condition {
     pub numbers: *const i64,
     /// How many.
     pub number_count: usize,
+    /// The place of the other column.
+    pub other: u32,
 }
 
 /// The kind of a step.
@@ -183,6 +194,11 @@ fn condition_of(
 ) -> Result<Condition, Failure> {
     let column = condition.column as usize;
     let (min, max) = (condition.min, condition.max);
+    let compare = |comparison| Condition::Compare {
+        left: column,
+        right: condition.other as usize,
+        comparison,
+    };
     let numbers = || {
         // SAFETY: the contract of `boundary`.
         let numbers = unsafe { array(condition.numbers, condition.number_count, "numbers") }?;
@@ -216,6 +232,10 @@ fn condition_of(
             condition: condition.operands as usize,
         },
         8 => return Err(Failure::invalid("the number of a condition is too large")),
+        9 => compare(Comparison::Less),
+        10 => compare(Comparison::LessOrEqual),
+        11 => compare(Comparison::Equal),
+        12 => compare(Comparison::NotEqual),
         _ => return Err(Failure::invalid("kind is not a teak_condition_kind")),
     })
 }

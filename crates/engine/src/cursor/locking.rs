@@ -61,7 +61,6 @@ impl LockingCursor {
 
     pub(super) fn set_bounds(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
         self.position.set_bounds(lower, upper);
-        self.limit_tree();
     }
 
     pub(super) fn set_prefix(&mut self, prefix: &[u8]) {
@@ -223,21 +222,8 @@ impl LockingCursor {
         }
         if position.tree.is_none() {
             position.open_tree(true);
-            self.limit_tree();
         }
         Ok(())
-    }
-
-    /// Limits the tree's cursor to the bounds, so that the read does not wait for writes of keys
-    /// outside of the bounds.
-    fn limit_tree(&mut self) {
-        let bounds = &self.position.bounds;
-        // A prefix also sets the limits.
-        if bounds.prefix().is_none()
-            && let Some(tree) = &mut self.position.tree
-        {
-            tree.set_limits(bounds.lower(), bounds.upper());
-        }
     }
 
     /// Moves past the saved key until a row is found and locked.

@@ -211,19 +211,25 @@ impl IndexPosition {
     pub(super) fn set_bounds(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
         // After this, the next step starts from the saved key and respects both bounds.
         self.detach_from_tree();
-        if self.bounds.prefix().is_some()
-            && let Some(tree) = &mut self.tree
-        {
-            tree.set_prefix(None);
-        }
         self.bounds.set(lower, upper);
+        self.limit_tree();
     }
 
     pub(super) fn set_prefix(&mut self, prefix: &[u8]) {
         self.detach_from_tree();
         self.bounds.set_prefix(prefix);
+        self.limit_tree();
+    }
+
+    /// Limits the tree's cursor to the bounds, so that a read does not pass over invisible keys outside of the bounds,
+    /// and does not wait for writes of them.
+    fn limit_tree(&mut self) {
+        let bounds = &self.bounds;
         if let Some(tree) = &mut self.tree {
-            tree.set_prefix(Some(prefix));
+            match bounds.prefix() {
+                Some(prefix) => tree.set_prefix(Some(prefix)),
+                None => tree.set_limits(bounds.lower(), bounds.upper()),
+            }
         }
     }
 
@@ -243,9 +249,7 @@ impl IndexPosition {
             let tree = self.tree.insert(Box::new(tree));
             tree.follow_inserts(follow_inserts);
             tree.set_projection(self.projection.clone());
-            if let Some(prefix) = self.bounds.prefix() {
-                tree.set_prefix(Some(prefix));
-            }
+            self.limit_tree();
         }
     }
 

@@ -212,18 +212,12 @@ impl SnapshotCursor {
         transaction: &EngineTransaction,
         max: usize,
     ) -> EngineResult<Option<Rows<'_>>> {
-        let IndexPosition {
-            tree,
-            bounds,
-            found,
-            ..
-        } = &self.position;
-        let tree = tree.as_ref().filter(|_| *found == Found::InTree);
-        let seen = tree.and_then(|tree| tree.page_rows(max)).map(|mut rows| {
-            rows.limit(|key| bounds.contain_ahead(key, Motion::Forward));
-            rows.len()
-        });
-        let Some(len) = seen else {
+        let is_in_tree = self.position.found == Found::InTree;
+        let tree = self.position.tree.as_ref().filter(|_| is_in_tree);
+        let Some(len) = tree
+            .and_then(|tree| tree.page_rows(max))
+            .map(|rows| rows.len())
+        else {
             return Ok(self.position.row(&transaction.core)?.map(Rows::One));
         };
         let tree = self.position.tree.as_ref();
@@ -290,16 +284,13 @@ impl SnapshotCursor {
         Ok(passed.is_some())
     }
 
-    /// The tree's cursor, if a page may be the next one of the scan as a whole.
+    /// The tree's cursor, if a whole page may be the next one of the scan.
     fn tree_before_page(
         &mut self,
         transaction: &EngineTransaction,
     ) -> EngineResult<Option<&mut TreeCursor<Arc<ReadView>>>> {
         let position = &mut self.position;
-        if position.found != Found::InTree
-            || !position.is_current(transaction.serial)
-            || !position.bounds.is_unbounded()
-        {
+        if position.found != Found::InTree || !position.is_current(transaction.serial) {
             return Ok(None);
         }
         match &mut position.tree {

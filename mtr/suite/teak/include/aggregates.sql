@@ -55,6 +55,10 @@ BEGIN
   SELECT COUNT(*) FROM t WHERE name = 'a';
   SELECT COUNT(*) FROM t WHERE plain > '12';
   SELECT COUNT(*) FROM t WHERE plain > small;
+  SELECT COUNT(*), SUM(plain), MIN(id) FROM t WHERE plain < small OR tiny = plain;
+  SELECT COUNT(*), SUM(id) FROM t WHERE tiny <> small AND large >= plain AND NOT id = small;
+  SELECT COUNT(*) FROM t WHERE large <= small OR larger > large;
+  SELECT COUNT(*) FROM t WHERE price < whole OR moment >= fine OR moment > day;
   SELECT COUNT(DISTINCT tiny) FROM t;
   SELECT tiny, COUNT(*) FROM t GROUP BY tiny WITH ROLLUP;
   SELECT SUM(huge) FROM t;

@@ -18,7 +18,7 @@ namespace teak {
 namespace {
 
 constexpr ha_rows FILTERED_ROWS_MIN = 1000;  // in smaller tables there are few pages to pass over
-constexpr uint ROWS_BEFORE_FILTER = 100;     // of ranges of the primary key: short ones have few pages, too
+constexpr uint ROWS_BEFORE_FILTER = 1000;    // of ranges of the primary key: short ones have few pages, too
 constexpr int ATTEMPTS_MAX = 100;            // of a unique lookup, see read_unique()
 
 /* The server's own uniqueness checks search for a conflicting row before they write a row. Other transactions must

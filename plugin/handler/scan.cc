@@ -92,11 +92,22 @@ int Scan::seek(teak_seek how, Direction direction, uchar *record, int not_found)
 }
 
 void Scan::push_condition(const COND *condition) {
+  // The server pushes a condition again for each scan of a join, and does not begin a scan of a range again.
+  end_filter();
   filter_.reset();
   condition_ = condition;
-  if (condition == nullptr) return;
+  if (condition == nullptr) {
+    is_noted_ = false;
+    return;
+  }
   const LEX &lex = *open_.thd()->lex;
-  if ((lex.describe & DESCRIBE_EXTENDED) || lex.explain_json || lex.analyze_stmt) note_condition();
+  const bool is_explained = (lex.describe & DESCRIBE_EXTENDED) || lex.explain_json || lex.analyze_stmt;
+  if (is_explained && !is_noted_) note_condition();
+}
+
+void Scan::end_filter() {
+  cursor_.set_filter(nullptr);
+  range_rows_ = 0;
 }
 
 bool Scan::may_filter() const {
@@ -106,7 +117,8 @@ bool Scan::may_filter() const {
 }
 
 /* Adds a note on the parts of the condition by which a scan passes over pages, if the table is scanned. */
-void Scan::note_condition() const try {
+void Scan::note_condition() try {
+  is_noted_ = true;
   const Share &share = *open_.share();
   ScanFilter filter(open_.table(), share.rows(), share.primary());
   if (!may_filter() || !filter.open(share.table(), condition_)) return;
@@ -116,7 +128,7 @@ void Scan::note_condition() const try {
   text.append(open_.table()->alias);
   text.append(STRING_WITH_LEN("` passes over pages in which no row matches: "));
   filter.describe(&text);
-  // Each partition comes here, and a scan that begins does, too.
+  // Each partition comes here.
   Diagnostics_area::Sql_condition_iterator conditions = thd->get_stmt_da()->sql_conditions();
   while (const Sql_condition *earlier = conditions++)
     if (strcmp(earlier->get_message_text(), text.c_ptr_safe()) == 0) return;
@@ -298,6 +310,7 @@ teak_status Scan::set_range_bounds() {
   if (!in_range_ && !has_range_) lower_ = upper_ = UNBOUNDED;
   has_range_ = false;
   exact_ = Exact::No;
+  end_filter();
   prefetcher_.restart();
   if (!cursor_.bounded() && lower_.data == nullptr && upper_.data == nullptr) return TEAK_OK;
   return cursor_.set_bounds(lower_, upper_);

@@ -82,7 +82,8 @@ class Scan {
   teak_status next_of_range(const uchar *record, teak_row *entry);
   bool may_filter() const;
   void begin_filter(const uchar *record);
-  void note_condition() const;
+  void end_filter();
+  void note_condition();
   teak_status set_range_bounds();
   teak_status set_prefix_bounds();
   int fetch(teak_status status, teak_row entry, Direction direction, uchar *record, int not_found);
@@ -97,7 +98,8 @@ class Scan {
   uint key_ = MAX_KEY;
   bool reads_secondary_ = false;
   bool started_ = false;
-  uint range_rows_ = 0;  // rows that next_of_range() has read since begin()
+  bool is_noted_ = false;  // note_condition() was called in this statement
+  uint range_rows_ = 0;    // rows of the range that next_of_range() has read
   Exact exact_ = Exact::No;
   bool in_range_ = false;   // during the server's read_range_first()
   bool has_range_ = false;  // prepare_range() was called for the next lookup

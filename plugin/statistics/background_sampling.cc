@@ -21,7 +21,7 @@ namespace teak {
 
 namespace background_sampling {
 
-/* No other lock is taken under the mutex. */
+/* Under the mutex only that of the cancellation is taken. */
 class Worker {
  public:
   void request(Task *task) try {
@@ -36,19 +36,23 @@ class Worker {
     sql_print_warning("TEAK: a table is not sampled in the background: %s", error.what());
   }
 
-  void withdraw(Task *task) {
+  template <typename IsMeant> void withdraw(const IsMeant &is_meant) {
     std::unique_lock<std::mutex> guard(mutex_);
-    if (task->waits_) waiting_.erase(std::find(waiting_.begin(), waiting_.end(), task));
-    task->waits_ = false;
-    if (running_ != task) return;
-    cancelled_ = true;
-    changed_.wait(guard, [&] { return running_ != task; });
+    auto stays = [&](Task *task) {
+      if (is_meant(task)) task->waits_ = false;
+      return !is_meant(task);
+    };
+    waiting_.erase(std::stable_partition(waiting_.begin(), waiting_.end(), stays), waiting_.end());
+    if (running_ == nullptr || !is_meant(running_)) return;
+    cancellation_.cancel();
+    changed_.wait(guard, [&] { return running_ == nullptr || !is_meant(running_); });
   }
 
   void stop() {
     {
       std::lock_guard<std::mutex> guard(mutex_);
-      is_stopped_ = cancelled_ = true;
+      is_stopped_ = true;
+      cancellation_.cancel();
       changed_.notify_all();
     }
     if (thread_.joinable()) thread_.join();
@@ -66,9 +70,9 @@ class Worker {
       running_ = waiting_.front();
       waiting_.pop_front();
       running_->waits_ = false;
-      cancelled_ = false;
+      cancellation_.restart();
       guard.unlock();
-      running_->run(cancelled_);
+      running_->run(&cancellation_);
       guard.lock();
       running_ = nullptr;
       changed_.notify_all();
@@ -81,7 +85,7 @@ class Worker {
   std::condition_variable changed_;
   std::deque<Task *> waiting_;
   Task *running_ = nullptr;
-  std::atomic<bool> cancelled_{false};
+  Cancellation cancellation_;
   bool is_stopped_ = false;
   std::thread thread_;
 };
@@ -94,7 +98,13 @@ Worker worker;
 
 void request(Task *task) { worker.request(task); }
 
-void withdraw(Task *task) { worker.withdraw(task); }
+void withdraw(Task *task) {
+  worker.withdraw([task](const Task *other) { return other == task; });
+}
+
+void withdraw_table(uint64_t table_id) {
+  worker.withdraw([table_id](const Task *other) { return other->table_id() == table_id; });
+}
 
 void stop() { worker.stop(); }
 

@@ -11,6 +11,9 @@
 #define TEAK_STATISTICS_BACKGROUND_SAMPLING_H
 
 #include <atomic>
+#include <cstdint>
+
+#include "statistics/cancellation.h"
 
 namespace teak {
 
@@ -20,8 +23,10 @@ class Worker;
 
 class Task {
  public:
-  /* Called by the thread. Returns soon after `cancelled` was set. */
-  virtual void run(const std::atomic<bool> &cancelled) = 0;
+  /* Called by the thread. Returns soon after it was cancelled. */
+  virtual void run(Cancellation *cancellation) = 0;
+  /* Not 0. */
+  virtual uint64_t table_id() const = 0;
 
  protected:
   ~Task() = default;
@@ -36,6 +41,8 @@ void request(Task *task);
 /* Must be called before the task is destroyed, or its table is changed: afterwards the thread does not use it, until the next
    request. Waits while it runs. */
 void withdraw(Task *task);
+/* As withdraw(), for the tasks of a table whose partition is dropped while it is open. */
+void withdraw_table(uint64_t table_id);
 /* Must be called before the engine is closed. */
 void stop();
 

@@ -20,9 +20,15 @@ namespace {
 
 // Ranges of this many entries are not halved, but passed one by one.
 constexpr uint64_t ENTRIES_PASSED_MAX = 500;
-// Bounds of the search of one place. The engine's counts may not tell keys in the same page apart.
-constexpr uint HALVINGS_MAX = 64;
+// Bounds of the search of one place. Keys may begin with many equal bytes, except a few of them; later searches start from what
+// the first ones found. The engine's counts may not tell keys in the same page apart.
+constexpr uint HALVINGS_MAX = 512;
 constexpr uint64_t ENTRIES_OF_PAGE_MAX = 2000;
+constexpr uint HALVINGS_OF_PAGE = 16;
+// So many entries are sampled even if the time is over.
+constexpr uint SAMPLES_MIN = 4;
+// Part of the time in which distinct prefixes are counted.
+constexpr int COUNTING_PART = 4;
 // Bound of the keys that are remembered for the searches of other places.
 constexpr size_t KNOWN_KEYS_MAX = 4096;
 
@@ -66,28 +72,35 @@ double part_of_place(uint number) {
 
 IndexSampler::~IndexSampler() {
   secondary_.reset();
+  if (cancellation_ != nullptr) cancellation_->set_transaction(nullptr);
   if (cursor_ != nullptr) teak_cursor_close(cursor_);
   if (transaction_ != nullptr) teak_transaction_rollback(transaction_);
 }
 
-teak_status IndexSampler::open(THD *thd) {
+teak_status IndexSampler::open(THD *thd, Cancellation *cancellation) {
   teak_status status = teak_transaction_begin(engine, TEAK_READ_UNCOMMITTED, &transaction_);
   if (status != TEAK_OK) return status;
   if (thd != nullptr) {
     Session *session = Session::find_or_create(thd);
     if (session == nullptr) return TEAK_OUT_OF_MEMORY;
     secondary_.emplace(session, transaction_);
+  } else {
+    cancellation_ = cancellation;
+    cancellation_->set_transaction(transaction_);
   }
   return teak_cursor_open(transaction_, table_, index_, TEAK_LOCK_NONE, &cursor_);
 }
 
 teak_status IndexSampler::measure(const KeyCodec &codec, uint parts, uint64_t rows, const SampleLimits &limits,
                                   Density *density) {
+  SampleLimits counting = limits;
+  const SampleClock::time_point now = SampleClock::now();
+  counting.deadline = now + (limits.deadline - now) / COUNTING_PART;
   uint part = 0;
   for (; part < parts; part++) {
     uint64_t distinct = 0;
     bool whole = false;
-    const teak_status status = count_prefixes(codec, part + 1, limits, &distinct, &whole);
+    const teak_status status = count_prefixes(codec, part + 1, counting, &distinct, &whole);
     if (status != TEAK_OK) return status;
     if (!whole) break;
     (*density)[part] = std::max(1.0, static_cast<double>(rows) / static_cast<double>(std::max<uint64_t>(distinct, 1)));
@@ -125,6 +138,7 @@ teak_status IndexSampler::sample_groups(const KeyCodec &codec, uint first, uint 
   do {
     teak_row row;
     status = go_to(static_cast<uint64_t>(part_of_place(samples) * entries), limits, &row);
+    if (status == TEAK_NOT_FOUND) break;  // all entries were deleted meanwhile
     if (status != TEAK_OK) return status;
     const std::string key = key_of(row);
     uint64_t group = UINT64_MAX;
@@ -137,8 +151,9 @@ teak_status IndexSampler::sample_groups(const KeyCodec &codec, uint first, uint 
       distinct[part] += 1.0 / static_cast<double>(group);
     }
     samples++;
-  } while (samples < limits.samples && !limits.is_over());
-  if (limits.is_cancelled()) return TEAK_INTERRUPTED;
+    if (limits.is_cancelled()) return TEAK_INTERRUPTED;
+  } while (samples < limits.samples && (samples < SAMPLES_MIN || !limits.is_over()));
+  if (samples == 0) return TEAK_OK;
   double coarser = first == 0 ? std::max(1.0, entries) : (*density)[first - 1];
   for (uint part = first; part < parts; part++)
     coarser = (*density)[part] = std::clamp(samples / distinct[part], 1.0, coarser);
@@ -167,7 +182,9 @@ teak_status IndexSampler::go_to(uint64_t place, const SampleLimits &limits, teak
   auto below = above == known_.begin() ? above : std::prev(above);
   uint64_t before_low = below->first, before_high = above->first;
   std::string low = below->second, high = above->second;
+  uint unchanged = 0;  // halvings in a row in which the counts did not change
   for (uint i = 0; i < HALVINGS_MAX && before_high - before_low > ENTRIES_PASSED_MAX; i++) {
+    if (unchanged > HALVINGS_OF_PAGE && before_high - before_low <= ENTRIES_OF_PAGE_MAX) break;
     if (limits.is_cancelled()) return TEAK_INTERRUPTED;
     std::string middle = middle_of(low, high);
     if (middle.empty()) break;
@@ -176,7 +193,9 @@ teak_status IndexSampler::go_to(uint64_t place, const SampleLimits &limits, teak
     if (status != TEAK_OK) return status;
     // The estimates of a growing index may not be in order.
     before = std::clamp(before, before_low, before_high);
-    if (known_.size() < KNOWN_KEYS_MAX) known_.emplace(before, middle);
+    unchanged = before == before_low || before == before_high ? unchanged + 1 : 0;
+    // Of keys with the same count, the last one is the nearest.
+    if (known_.size() < KNOWN_KEYS_MAX || known_.count(before) != 0) known_.insert_or_assign(before, middle);
     if (before <= place) {
       low = std::move(middle);
       before_low = before;

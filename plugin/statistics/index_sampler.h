@@ -20,7 +20,6 @@
 
 #include "base/server_version.h"
 
-#include <atomic>
 #include <chrono>
 #include <map>
 #include <optional>
@@ -31,17 +30,18 @@
 #include "format/buffer.h"
 #include "format/key_codec.h"
 #include "session/session.h"
+#include "statistics/cancellation.h"
 
 namespace teak {
 
 using SampleClock = std::chrono::steady_clock;
 
 struct SampleLimits {
-  uint samples;                                  // of an index
-  SampleClock::time_point deadline;              // at least one entry is sampled
-  const std::atomic<bool> *cancelled = nullptr;  // ends the sampling with TEAK_INTERRUPTED
+  uint samples;                          // of an index
+  SampleClock::time_point deadline;      // some entries are sampled in any case
+  Cancellation *cancellation = nullptr;  // ends the sampling with TEAK_INTERRUPTED
 
-  bool is_cancelled() const { return cancelled != nullptr && cancelled->load(std::memory_order_relaxed); }
+  bool is_cancelled() const { return cancellation != nullptr && cancellation->is_cancelled(); }
   bool is_over() const { return is_cancelled() || SampleClock::now() >= deadline; }
 };
 
@@ -56,8 +56,8 @@ class IndexSampler {
   IndexSampler &operator=(const IndexSampler &) = delete;
 
   /* Reads in a separate transaction: statistics are needed outside of transactions too, and must not wait for locks. KILL of
-     the statement of the THD interrupts the reads; nullptr: a background thread reads. */
-  teak_status open(THD *thd);
+     the statement of the THD interrupts the reads; nullptr: a background thread reads, and the cancellation does. */
+  teak_status open(THD *thd, Cancellation *cancellation);
 
   /* Sets the first `parts` parts of the density. `rows`: the number of entries. */
   teak_status measure(const KeyCodec &codec, uint parts, uint64_t rows, const SampleLimits &limits, Density *density);
@@ -77,6 +77,7 @@ class IndexSampler {
   teak_transaction *transaction_ = nullptr;
   teak_cursor *cursor_ = nullptr;
   std::optional<Session::SecondaryTransaction> secondary_;
+  Cancellation *cancellation_ = nullptr;
   std::map<uint64_t, std::string> known_;  // keys, by the number of entries before them
 };
 

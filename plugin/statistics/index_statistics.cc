@@ -18,6 +18,8 @@
 #include "monitor/variables.h"
 #include "statistics/statistics_store.h"
 
+#include "partition_info.h"
+
 namespace teak {
 
 namespace {
@@ -37,6 +39,7 @@ constexpr uint64_t ROWS_OF_SMALL_TABLE = 200;
 constexpr double CHANGED_PART = 0.3;
 constexpr seconds INTERVAL(10);
 constexpr int INTERVAL_PER_DURATION = 20;
+constexpr seconds INTERVAL_AFTER_FAILURE(600);
 constexpr uint8_t STORED_FORMAT = 1;
 
 }  // namespace
@@ -123,24 +126,24 @@ teak_status IndexStatistics::refresh(THD *thd, const TABLE *table, uint64_t rows
     return difference(rows) > (is_small ? ROWS_OF_SMALL_TABLE : rows_.load());
   };
   if (needs_sample()) {
-    std::unique_lock<std::mutex> guard(sampling_mutex_, std::defer_lock);
-    if (!has_statistics_)
-      guard.lock();
-    else if (!guard.try_lock())
-      return TEAK_OK;  // another connection is sampling; the old statistics are used until it has finished
+    // While another connection samples, the old statistics are used. If there are none, and it needs much time (ANALYZE TABLE),
+    // the statement is planned without.
+    std::unique_lock<std::timed_mutex> guard(sampling_mutex_, std::defer_lock);
+    if (!(has_statistics_ ? guard.try_lock() : guard.try_lock_for(STATEMENT_TIME))) return TEAK_OK;
     load();
     if (needs_sample())
       if (const teak_status status = sample_few(thd, rows); status != TEAK_OK) return status;
   }
   request_sampling(rows);
-  if (is_unpublished_) publish(table);
+  if (is_unpublished_ && is_typical(table)) publish(table);
   return TEAK_OK;
 } catch (const std::bad_alloc &) {
   return TEAK_OUT_OF_MEMORY;
 }
 
 teak_status IndexStatistics::analyze(THD *thd, const TABLE *table, uint64_t rows) try {
-  std::lock_guard<std::mutex> guard(sampling_mutex_);
+  std::lock_guard<std::timed_mutex> guard(sampling_mutex_);
+  load();
   const teak_status status = sample_many(thd, rows, nullptr, true);
   if (status == TEAK_OK) publish(table);
   return status;
@@ -166,22 +169,25 @@ void IndexStatistics::request_sampling(uint64_t rows) {
 }
 
 /* Called by the background thread. */
-void IndexStatistics::run(const std::atomic<bool> &cancelled) {
+void IndexStatistics::run(Cancellation *cancellation) {
   const SampleClock::time_point began = SampleClock::now();
   teak_index_statistics index = {};
   index.struct_size = sizeof(index);
   teak_status status = teak_index_get_statistics(table_, 0, &index);
   try {
-    if (status == TEAK_OK) status = sample_many(nullptr, index.entries, &cancelled, false);
+    if (status == TEAK_OK) status = sample_many(nullptr, index.entries, cancellation, false);
   } catch (const std::bad_alloc &) {
     status = TEAK_OUT_OF_MEMORY;
   }
   const SampleClock::time_point ended = SampleClock::now();
   next_request_ = ended + std::max<SampleClock::duration>(INTERVAL, INTERVAL_PER_DURATION * (ended - began));
-  if (status == TEAK_OK)
+  if (status == TEAK_OK) {
     tables_analyzed.fetch_add(1, std::memory_order_relaxed);
-  else if (status != TEAK_INTERRUPTED)
-    sql_print_warning("TEAK: a table was not sampled in the background: %s", LastErrorText().c_str());
+    return;
+  }
+  if (cancellation->is_cancelled()) return;
+  next_request_ = ended + INTERVAL_AFTER_FAILURE;
+  sql_print_warning("TEAK: a table was not sampled in the background: %s", LastErrorText().c_str());
 }
 
 /* Called under the mutex of sampling. */
@@ -192,14 +198,16 @@ teak_status IndexStatistics::sample_few(THD *thd, uint64_t rows) {
   const teak_status status = sample(thd, rows, limits, &densities);
   if (status != TEAK_OK) return status;
   has_few_samples_ = true;
-  install(std::move(densities), rows, written_before, rows >= ROWS_OF_SMALL_TABLE, false);
+  // If the background thread will sample more, these need not be stored, and are not found instead of those after a restart.
+  const bool store = rows >= ROWS_OF_SMALL_TABLE && !auto_analyze();
+  install(std::move(densities), rows, written_before, store, false);
   return TEAK_OK;
 }
 
-teak_status IndexStatistics::sample_many(THD *thd, uint64_t rows, const std::atomic<bool> *cancelled, bool durable) {
+teak_status IndexStatistics::sample_many(THD *thd, uint64_t rows, Cancellation *cancellation, bool durable) {
   const uint64_t written_before = written_rows_;
   std::vector<Density> densities;
-  const SampleLimits limits = {SAMPLES, SampleClock::now() + seconds(analyze_seconds(thd)), cancelled};
+  const SampleLimits limits = {SAMPLES, SampleClock::now() + seconds(analyze_seconds(thd)), cancellation};
   const teak_status status = sample(thd, rows, limits, &densities);
   if (status != TEAK_OK) return status;
   has_few_samples_ = false;
@@ -219,7 +227,7 @@ teak_status IndexStatistics::sample(THD *thd, uint64_t rows, const SampleLimits 
     const uint parts = index.codec->parts();
     Density density(parts, 1.0);
     IndexSampler sampler(table_, index.number);
-    teak_status status = sampler.open(thd);
+    teak_status status = sampler.open(thd, limits.cancellation);
     if (status == TEAK_OK)
       status =
           sampler.measure(*index.codec, index.unique && !index.nullable ? parts - 1 : parts, rows, of_index, &density);
@@ -249,6 +257,12 @@ void IndexStatistics::publish(const TABLE *table) {
   if (!has_statistics_) return;
   write_into(table);
   is_unpublished_ = false;
+}
+
+/* Whether the values may stand for the whole table: a partition must not have fewer rows than others on average. */
+bool IndexStatistics::is_typical(const TABLE *table) const {
+  if (table->part_info == nullptr) return true;
+  return rows_ * table->part_info->get_tot_partitions() >= table->file->stats.records;
 }
 
 /* All TABLEs of the TABLE_SHARE share the server's statistics. */

@@ -60,16 +60,18 @@ class IndexStatistics final : private background_sampling::Task {
   void stop_sampling() { background_sampling::withdraw(this); }
 
  private:
-  void run(const std::atomic<bool> &cancelled) override;
+  void run(Cancellation *cancellation) override;
+  uint64_t table_id() const override { return table_id_; }
 
   void load();
   teak_status sample_few(THD *thd, uint64_t rows);
-  teak_status sample_many(THD *thd, uint64_t rows, const std::atomic<bool> *cancelled, bool durable);
+  teak_status sample_many(THD *thd, uint64_t rows, Cancellation *cancellation, bool durable);
   teak_status sample(THD *thd, uint64_t rows, const SampleLimits &limits, std::vector<Density> *densities) const;
   void install(std::vector<Density> densities, uint64_t rows, uint64_t written_before, bool store, bool durable);
   uint64_t difference(uint64_t rows) const;
   uint64_t changes(uint64_t rows) const;
   void request_sampling(uint64_t rows);
+  bool is_typical(const TABLE *table) const;
   void write_into(const TABLE *table) const;
   std::string encode() const;
   bool decode(const std::string &bytes);
@@ -77,7 +79,7 @@ class IndexStatistics final : private background_sampling::Task {
   teak_table *table_ = nullptr;
   uint64_t table_id_ = 0;
   std::vector<Index> indexes_;
-  std::mutex sampling_mutex_;  // held while a statement loads or samples; taken before mutex_
+  std::timed_mutex sampling_mutex_;  // held while a statement loads or samples; taken before mutex_
   bool tried_store_ = false;
   std::mutex mutex_;  // guards the densities
   std::vector<Density> densities_;

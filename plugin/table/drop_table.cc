@@ -15,11 +15,15 @@
 #include "base/errors.h"
 #include "base/table_name.h"
 #include "session/query_cache.h"
+#include "statistics/background_sampling.h"
 #include "statistics/statistics_store.h"
 
 namespace teak {
 
 teak_status drop_engine_table(const char *name) {
+  uint64_t table_id = 0;
+  if (teak_table_get_id(engine, EngineTableName(name), &table_id) == TEAK_OK)
+    background_sampling::withdraw_table(table_id);
   statistics_store::forget(name);
   teak_status status = teak_table_drop(engine, EngineTableName(name));
   query_cache_use::table_changed(name);

@@ -299,6 +299,18 @@ impl Condition {
         }
     }
 
+    /// The columns that are compared with another column.
+    #[must_use]
+    pub fn compared(&self) -> Vec<usize> {
+        match self {
+            Self::All(conditions) | Self::Any(conditions) => {
+                conditions.iter().flat_map(Self::compared).collect()
+            }
+            Self::Compare { left, right, .. } => vec![*left, *right],
+            _ => Vec::new(),
+        }
+    }
+
     /// The columns of which byte strings are compared.
     #[must_use]
     pub fn texts(&self) -> Vec<usize> {

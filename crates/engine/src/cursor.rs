@@ -337,7 +337,7 @@ impl Cursor {
     }
 
     /// As [`Cursor::next_rows`], but may leave out pages of which no row matches the filter's condition. It returns all other rows,
-    /// also those that do not match. Only unbounded cursors in mode [`ReadMode::Snapshot`] leave out pages. `rules`: answers the
+    /// also those that do not match. Only cursors in mode [`ReadMode::Snapshot`] leave out pages. `rules`: answers the
     /// conditions of byte strings.
     ///
     /// # Errors

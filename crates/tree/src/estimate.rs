@@ -130,7 +130,10 @@ impl Tree {
         visibility: V,
     ) -> StorageResult<u64> {
         let mut cursor = self.cursor(visibility);
-        cursor.set_prefix(wanted.prefix.map(KeyPrefix::bytes));
+        match wanted.prefix {
+            Some(prefix) => cursor.set_prefix(Some(prefix.bytes())),
+            None => cursor.set_limits(Some(&wanted.range.lower), wanted.range.upper.as_deref()),
+        }
         let mut rows = 0;
         let mut there = cursor.seek(&wanted.range.lower)?;
         while there && wanted.range.contains(cursor.key()) {

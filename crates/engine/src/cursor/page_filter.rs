@@ -53,11 +53,10 @@ pub(crate) fn suits_columns(condition: &Condition, choice: &ColumnChoice) -> boo
         let column = choice.column(column);
         column.is_none_or(|of| of.kind() == Kind::Bytes)
     };
-    let (mut numbers, mut texts) = (
-        condition.numbers().into_iter(),
-        condition.texts().into_iter(),
-    );
-    numbers.all(has_numbers) && texts.all(is_text)
+    let is_integer = |column: usize| choice.column(column).is_some_and(|of| of.has_numbers());
+    condition.numbers().into_iter().all(has_numbers)
+        && condition.compared().into_iter().all(is_integer)
+        && condition.texts().into_iter().all(is_text)
 }
 
 impl TableHandle {

@@ -35,7 +35,7 @@ class Cancellation {
   }
 
  private:
-  std::mutex mutex_;  // so that the transaction does not end meanwhile; locks of the engine are taken under it
+  std::mutex mutex_;  // the transaction cannot end under it; locks of the engine are taken under it
   std::atomic<bool> is_cancelled_{false};
   teak_transaction *transaction_ = nullptr;
 };

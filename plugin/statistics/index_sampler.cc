@@ -138,7 +138,7 @@ teak_status IndexSampler::sample_groups(const KeyCodec &codec, uint first, uint 
   do {
     teak_row row;
     status = go_to(static_cast<uint64_t>(part_of_place(samples) * entries), limits, &row);
-    if (status == TEAK_NOT_FOUND) break;  // all entries were deleted meanwhile
+    if (status == TEAK_NOT_FOUND) break;  // all entries were deleted
     if (status != TEAK_OK) return status;
     const std::string key = key_of(row);
     uint64_t group = UINT64_MAX;

@@ -223,7 +223,7 @@ fn condition() -> impl Strategy<Value = Condition> {
     let numbers = || proptest::collection::btree_set(-20i64..20, 0..6);
     let leaf = (0usize..3, -20i64..20, 0i64..20, numbers(), 0u8..11).prop_map(
         |(column, min, distance, numbers, kind)| {
-            let numbers = numbers.into_iter().collect();
+            let numbers: Vec<i64> = numbers.into_iter().collect();
             let max = min + distance;
             if kind > 8 {
                 let all = [
@@ -235,7 +235,7 @@ fn condition() -> impl Strategy<Value = Condition> {
                 return Condition::Compare {
                     left: column,
                     right: (column + usize::from(kind) - 8) % 3,
-                    comparison: all[distance as usize % all.len()],
+                    comparison: all[numbers.len() % all.len()],
                 };
             }
             if kind == 8 {

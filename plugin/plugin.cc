@@ -13,7 +13,7 @@
      format      codecs of keys, rows and collations
      monitor     variables, INFORMATION_SCHEMA, status
      session     transactions and cursors of a connection, two-phase commit, query cache
-     statistics  index statistics and their table in the engine
+     statistics  index statistics, the thread that samples them, and their table in the engine
      table       the state that all handlers of a table share; DROP, metadata, discovery, DDL recovery
      reports     tables of INFORMATION_SCHEMA that need definitions of tables
      alter       ALTER TABLE in place, OPTIMIZE TABLE, REPAIR TABLE

@@ -12,7 +12,16 @@
 #include <cstdarg>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "teak_server.h"
+
+namespace teak {
+
+inline teak_slice slice_of(std::string_view bytes) {
+  return {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()};
+}
+
+}  // namespace teak
 
 #endif

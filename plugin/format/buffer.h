@@ -175,6 +175,16 @@ class BlobArena {
   Chunk *head_ = nullptr;
 };
 
+/* Converts a prefix to the first key after all keys with this prefix. False: there is none. */
+inline bool to_prefix_successor(ByteBuffer *prefix) {
+  size_t length = prefix->size();
+  while (length != 0 && prefix->data()[length - 1] == 0xFF) length--;
+  if (length == 0) return false;
+  prefix->truncate(length);
+  prefix->data()[length - 1]++;
+  return true;
+}
+
 }  // namespace teak
 
 #endif

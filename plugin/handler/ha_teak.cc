@@ -339,8 +339,7 @@ int ha_teak::rename_table(const char *from, const char *to) try {
 int ha_teak::truncate() try {
   reset();
   const char *name = open_.name().c_str();
-  open_.share()->statistics().stop_sampling();
-  statistics_store::forget(name);
+  open_.share()->statistics().forget();
   const teak_status status = teak_table_truncate(engine, EngineTableName(name));
   query_cache_use::table_changed(name);
   open_.share()->forget_counters();
@@ -571,6 +570,7 @@ int ha_teak::repair(THD *thd, HA_CHECK_OPT *options) try {
 
 int ha_teak::analyze(THD *thd, HA_CHECK_OPT *) {
   open_.share()->note_change();
+  // With HA_STATUS_VARIABLE_EXTRA, this does not sample, too.
   int error = info(HA_STATUS_VARIABLE | HA_STATUS_VARIABLE_EXTRA | HA_STATUS_TIME | HA_STATUS_NO_LOCK);
   if (error == 0) {
     const teak_status status = open_.share()->statistics().analyze(thd, table, stats.records);

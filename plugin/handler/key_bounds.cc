@@ -12,15 +12,6 @@
 
 namespace teak {
 
-bool to_prefix_successor(ByteBuffer *prefix) {
-  size_t length = prefix->size();
-  while (length != 0 && prefix->data()[length - 1] == 0xFF) length--;
-  if (length == 0) return false;
-  prefix->truncate(length);
-  prefix->data()[length - 1]++;
-  return true;
-}
-
 bool encode_bound(const KeyCodec &codec, const key_range &range, RangeEnd end, ByteBuffer *bytes, teak_slice *bound) {
   bytes->clear();
   codec.encode_prefix(range.key, range.keypart_map, bytes);

@@ -17,9 +17,6 @@
 
 namespace teak {
 
-/* Converts a prefix to the first key after all keys with this prefix. False: there is none. */
-bool to_prefix_successor(ByteBuffer *prefix);
-
 enum class RangeEnd { Lower, Upper };
 /* Encodes a bound in *bytes. *bound refers to it, or is UNBOUNDED if there is no bound. False: out of memory. */
 bool encode_bound(const KeyCodec &codec, const key_range &range, RangeEnd end, ByteBuffer *bytes, teak_slice *bound);

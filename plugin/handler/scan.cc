@@ -45,7 +45,6 @@ void Scan::begin(uint key) {
   cursor_.set_semi_consistent(locks_.semi_consistent());
   cursor_.count_into(open_.server().handler_stats);
   started_ = false;
-  range_rows_ = 0;
   forget_bounds();
 }
 

@@ -38,11 +38,12 @@ class Worker {
 
   template <typename IsMeant> void withdraw(const IsMeant &is_meant) {
     std::unique_lock<std::mutex> guard(mutex_);
-    auto stays = [&](Task *task) {
-      if (is_meant(task)) task->waits_ = false;
-      return !is_meant(task);
+    auto leaves = [&](Task *task) {
+      if (!is_meant(task)) return false;
+      task->waits_ = false;
+      return true;
     };
-    waiting_.erase(std::stable_partition(waiting_.begin(), waiting_.end(), stays), waiting_.end());
+    waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(), leaves), waiting_.end());
     if (running_ == nullptr || !is_meant(running_)) return;
     cancellation_.cancel();
     changed_.wait(guard, [&] { return running_ == nullptr || !is_meant(running_); });

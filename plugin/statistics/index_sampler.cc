@@ -55,8 +55,6 @@ std::string middle_of(const std::string &low, const std::string &high) {
   return key;
 }
 
-teak_slice slice_of(const std::string &key) { return {reinterpret_cast<const uint8_t *>(key.data()), key.size()}; }
-
 std::string key_of(const teak_row &row) {
   return std::string(reinterpret_cast<const char *>(row.key.data), row.key.len);
 }
@@ -213,10 +211,9 @@ teak_status IndexSampler::go_to(uint64_t place, const SampleLimits &limits, teak
 
 /* The number of entries that begin with the prefix. */
 teak_status IndexSampler::group_size(teak_slice prefix, uint64_t *entries) {
-  std::string after(reinterpret_cast<const char *>(prefix.data), prefix.len);
-  while (!after.empty() && static_cast<uint8_t>(after.back()) == 0xff) after.pop_back();
-  if (!after.empty()) after.back() = static_cast<char>(static_cast<uint8_t>(after.back()) + 1);
-  const teak_slice upper = after.empty() ? UNBOUNDED : slice_of(after);
+  ByteBuffer after;
+  if (!after.append(prefix.data, prefix.len)) return TEAK_OUT_OF_MEMORY;
+  const teak_slice upper = to_prefix_successor(&after) ? slice(after) : UNBOUNDED;
   const teak_status status = teak_index_estimate_entries(table_, index_, prefix, upper, entries);
   *entries = std::max<uint64_t>(*entries, 1);
   return status;

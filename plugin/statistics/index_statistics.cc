@@ -151,6 +151,11 @@ teak_status IndexStatistics::analyze(THD *thd, const TABLE *table, uint64_t rows
   return TEAK_OUT_OF_MEMORY;
 }
 
+void IndexStatistics::forget() {
+  stop_sampling();
+  if (table_id_ != 0) statistics_store::forget(table_id_);
+}
+
 /* How many rows more or less than when the table was sampled. */
 uint64_t IndexStatistics::difference(uint64_t rows) const {
   const uint64_t before = rows_;

@@ -56,8 +56,10 @@ class IndexStatistics final : private background_sampling::Task {
   /* Adds to the number of rows that were written. */
   void note_changes(uint64_t rows) { written_rows_.fetch_add(rows, std::memory_order_relaxed); }
 
-  /* Must be called before the table is closed, truncated or altered: ends the sampling by the background thread. */
+  /* Must be called before the table is closed or altered: ends the sampling by the background thread. */
   void stop_sampling() { background_sampling::withdraw(this); }
+  /* Called before the table is truncated: does the same, and removes what is stored. */
+  void forget();
 
  private:
   void run(Cancellation *cancellation) override;

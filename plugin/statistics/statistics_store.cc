@@ -28,8 +28,6 @@ constexpr size_t ID_BYTES = 8;
 std::mutex mutex;  // guards `table`; no lock of the server is taken under it
 teak_table *table = nullptr;
 
-teak_slice slice_of(const char *text) { return {reinterpret_cast<const uint8_t *>(text), strlen(text)}; }
-
 /* Opens the table of statistics on first use; `create`: creates it if it does not exist. */
 teak_status open_table(bool create, teak_table **opened) {
   std::lock_guard<std::mutex> guard(mutex);
@@ -86,7 +84,7 @@ class Row {
   }
 
   teak_status write(const std::string &bytes) {
-    const teak_slice value = {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()};
+    const teak_slice value = slice_of(bytes);
     if (found_) {
       const teak_row_change change = {0, false, key(), key(), value};
       return teak_transaction_update(transaction_, table_, &change, 1, nullptr);
@@ -145,9 +143,7 @@ void save(uint64_t table_id, const std::string &bytes, bool durable) {
   if (status != TEAK_OK) warn("written");
 }
 
-void forget(const char *table_name) {
-  uint64_t table_id = 0;
-  if (teak_table_get_id(engine, slice_of(table_name), &table_id) != TEAK_OK) return;
+void forget(uint64_t table_id) {
   Row row(table_id);
   teak_row found;
   teak_status status = row.find(TEAK_LOCK_EXCLUSIVE, false, &found);

@@ -32,7 +32,7 @@ bool load(uint64_t table_id, std::string *bytes);
 void save(uint64_t table_id, const std::string &bytes, bool durable);
 
 /* Removes the statistics of a table. Called before the table is dropped or truncated. */
-void forget(const char *table_name);
+void forget(uint64_t table_id);
 
 /* Must be called before the engine is closed. */
 void close();

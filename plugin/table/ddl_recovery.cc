@@ -24,8 +24,6 @@ namespace {
 
 std::atomic<bool> recovery_done{false};
 
-teak_slice slice_of(const std::string &text) { return {reinterpret_cast<const uint8_t *>(text.data()), text.size()}; }
-
 /* Whether the name is `database/#sql-...`, with or without a partition name at its end, and has no .frm file. */
 bool is_left_by_alter(const std::string &name) {
   const size_t slash = name.rfind('/');
@@ -38,8 +36,7 @@ bool is_left_by_alter(const std::string &name) {
 
 bool is_renamed_before_crash(const char *to) {
   bool exists = false;
-  const teak_slice name = {reinterpret_cast<const uint8_t *>(to), strlen(to)};
-  return !recovery_done && teak_table_exists(engine, name, &exists) == TEAK_OK && exists;
+  return !recovery_done && teak_table_exists(engine, slice_of(to), &exists) == TEAK_OK && exists;
 }
 
 int finish_ddl_recovery(handlerton *) try {

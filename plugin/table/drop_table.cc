@@ -21,11 +21,13 @@
 namespace teak {
 
 teak_status drop_engine_table(const char *name) {
+  const EngineTableName engine_name(name);
   uint64_t table_id = 0;
-  if (teak_table_get_id(engine, EngineTableName(name), &table_id) == TEAK_OK)
+  if (teak_table_get_id(engine, engine_name, &table_id) == TEAK_OK) {
     background_sampling::withdraw_table(table_id);
-  statistics_store::forget(name);
-  teak_status status = teak_table_drop(engine, EngineTableName(name));
+    statistics_store::forget(table_id);
+  }
+  teak_status status = teak_table_drop(engine, engine_name);
   query_cache_use::table_changed(name);
   // A path in the server's temporary directory is not a valid name. The server passes such paths at start, when it
   // drops temporary tables whose definitions remain there.

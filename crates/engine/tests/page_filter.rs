@@ -7,7 +7,8 @@ use std::collections::btree_map::Entry;
 use std::ops::Range;
 use teak_engine::aggregate::{Condition, TextRules};
 use teak_engine::{
-    EngineError, EngineTransaction, IndexNumber, PageFilter, ReadColumn, ReadMode, TableHandle,
+    Engine, EngineError, EngineTransaction, IndexNumber, PageFilter, ReadColumn, ReadMode,
+    TableHandle,
 };
 use teak_testing::Random;
 
@@ -39,6 +40,25 @@ fn within(min: u64, max: u64) -> Condition {
         min: number(min),
         max: number(max),
     }
+}
+
+/// Inserts rows whose numbers are their keys, one of `distance` keys, and merges them.
+fn fill(
+    engine: &Engine,
+    table: &TableHandle,
+    distance: usize,
+    text: impl Fn(u32) -> &'static str,
+) -> Contents {
+    let mut rows = Contents::new();
+    commit(engine, |t| {
+        for key in (0..ROWS).step_by(distance) {
+            let value = current(u64::from(key), text(key));
+            put(t, table, key, &value);
+            rows.insert(key, value);
+        }
+    });
+    engine.settle().unwrap();
+    rows
 }
 
 /// The rows that a scan with this filter returns.
@@ -97,16 +117,9 @@ fn number_of(value: &[u8]) -> u64 {
 #[test]
 fn pages_without_matching_rows_are_passed_over() {
     let (engine, table) = paged_table();
-    let mut rows = Contents::new();
-    commit(&engine, |t| {
-        for key in 0..ROWS {
-            let text = if key == 17_000 { "wanted" } else { "other" };
-            let value = current(u64::from(key), text);
-            put(t, &table, key, &value);
-            rows.insert(key, value);
-        }
+    let rows = fill(&engine, &table, 1, |key| {
+        if key == 17_000 { "wanted" } else { "other" }
     });
-    engine.settle().unwrap();
     let mut t = begin(&engine);
     let mut narrow = filter(&table, within(9000, 9100));
     let found = scan(&mut t, &table, &mut narrow);
@@ -141,15 +154,7 @@ fn pages_without_matching_rows_are_passed_over() {
 #[test]
 fn pages_of_ranges_are_passed_over() {
     let (engine, table) = paged_table();
-    let mut rows = Contents::new();
-    commit(&engine, |t| {
-        for key in 0..ROWS {
-            let value = current(u64::from(key), "other");
-            put(t, &table, key, &value);
-            rows.insert(key, value);
-        }
-    });
-    engine.settle().unwrap();
+    let rows = fill(&engine, &table, 1, |_| "other");
     let mut t = begin(&engine);
     let mut whole = filter(&table, within(1 << 40, 1 << 41));
     scan(&mut t, &table, &mut whole);
@@ -180,15 +185,7 @@ fn pages_of_ranges_are_passed_over() {
 fn each_transaction_finds_all_matching_rows_that_it_sees() {
     let (engine, table) = paged_table();
     let mut random = Random::new(5);
-    let mut rows = Contents::new();
-    commit(&engine, |t| {
-        for key in (0..ROWS).step_by(2) {
-            let value = current(u64::from(key), "a");
-            put(t, &table, key, &value);
-            rows.insert(key, value);
-        }
-    });
-    engine.settle().unwrap();
+    let mut rows = fill(&engine, &table, 2, |_| "a");
     let (mut passed, mut unread) = (0, 0);
     for round in 0..12 {
         let mut old = begin(&engine);

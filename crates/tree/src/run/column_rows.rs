@@ -77,17 +77,18 @@ impl Run {
         Ok(page)
     }
 
-    /// Reads a page of the run, which must exist, for a calculation. It is not put into the cache.
+    /// Reads a page of the run, which must exist, for a calculation. It is not put into the cache. If its rows must be read,
+    /// they have the columns of `projection`.
     pub(super) fn read_columns(
         self: &Arc<Self>,
         block: &IndexBlock,
         number: PageNumber,
         choice: &ColumnChoice,
+        projection: Option<&Projection>,
         ahead: &mut ReadAhead,
     ) -> StorageResult<ColumnRead> {
         let record = record_of(block, number);
         let address = record.address;
-        let projection = Some(choice.projection());
         if let Some(Cached::Page(page)) = self.cache.peek(self.file.file_id(), address.offset)
             && page.has_columns(projection)
         {

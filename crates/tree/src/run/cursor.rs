@@ -270,9 +270,10 @@ impl RunCursor {
         choice: &ColumnChoice,
     ) -> StorageResult<Option<ColumnRows>> {
         let FollowingPage { number, block } = following;
+        let projection = self.projection.as_ref();
         match self
             .run
-            .read_columns(block, *number, choice, &mut self.ahead)?
+            .read_columns(block, *number, choice, projection, &mut self.ahead)?
         {
             ColumnRead::Columns(rows) => Ok(Some(rows)),
             ColumnRead::Page(page) => {

@@ -38,6 +38,7 @@ def compare_sides(pair, databases, allowed=(), timeout=120):
     with pair.primary.connect() as left, pair.replica.connect() as right:
         tables, rows, faults = compare(left, right, databases)
         faults += position_faults(right, wanted)
+    allowed = (*allowed, *pair.expected_messages)
     for server in (pair.primary, pair.replica):
         lines = [line for line in log_faults(server, BAD_WORDS) if not any(words in line for words in allowed)]
         faults += [f"{server.directory.name}'s log: {line}" for line in lines[:4]]

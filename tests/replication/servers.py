@@ -29,6 +29,7 @@ class Pair:
 
     def __init__(self, directory, binlog_format="ROW", primary_options=(), replica_options=()):
         self.directory = Path(directory).absolute()
+        self.expected_messages = set()  # parts of messages of what has happened, which may be in the error logs
         common = [*COMMON_OPTIONS, f"--binlog-format={binlog_format}"]
         self.primary = Server(self.directory / "primary", [*common, *PRIMARY_OPTIONS, *primary_options], free_port())
         self.replica = Server(self.directory / "replica", [*common, *REPLICA_OPTIONS, *replica_options], free_port())
@@ -98,6 +99,7 @@ class Pair:
             time.sleep(0.05)
         with self.primary.connect() as primary:
             primary.run(f"PURGE BINARY LOGS TO '{name}.{int(number) + 1:06}'")
+        self.expected_messages.update((TORN, "Error in Log_event::read_log_event(): 'Event truncated'"))
         connection.run("START SLAVE IO_THREAD")
 
 

@@ -2,7 +2,7 @@
 
 import random
 
-from . import changes, conflicts, definitions, failing, nested, periods, queries, rarer, scenes
+from . import changes, conflicts, definitions, failing, nested, paged, periods, queries, rarer, scenes
 from .schema import make_table
 from .statement import Statement
 
@@ -142,7 +142,9 @@ class World:
             return definitions.other(draw, table, self.tables)
         if kind < 0.922:
             return periods.scene(draw, self.collations)
-        if kind < 0.923:
+        if kind < 0.9223:
+            return paged.scene(draw, self.collations)
+        if kind < 0.9231:
             return scenes.joined_view(draw, table, self.tables)
         if kind < 0.928:
             return conflicts.scene(draw, self.collations, self.virtual_keys)

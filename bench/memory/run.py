@@ -107,10 +107,20 @@ class Run:
     def sizes(self, when):
         return {f"table_bytes_{when}": self.server.files(*self.files), f"data_bytes_{when}": self.server.files("**/*")}
 
-    def measure(self, workload):
-        """Runs a workload, and starts the server again; returns (figures, series)."""
+    def create(self, workload):
         with self.server.connect("bench") as connection:
             workload.create(connection, self.sql_engine)
+
+    def fill(self, workload):
+        """Fills the table of a workload that is not measured."""
+        self.create(workload)
+        workload.fill(self.server)
+        self.settle()
+        self.restart()
+
+    def measure(self, workload):
+        """Runs a workload, and starts the server again; returns (figures, series)."""
+        self.create(workload)
         before = self.server.bytes_written()
         series = workload.run(self.server, self.restart)
         if not series:
@@ -137,12 +147,14 @@ class Run:
             self.start()
             with self.server.connect() as connection:
                 connection.run("CREATE DATABASE bench")
-            needed = [WORKLOADS[name].needs for name in names if WORKLOADS[name].needs]
-            for name in dict.fromkeys([*needed, *names]):
+            for name in dict.fromkeys(WORKLOADS[name].needs for name in names if WORKLOADS[name].needs not in (None, *names)):
+                began = time.monotonic()
+                self.fill(WORKLOADS[name](self.options, self.setting.rows))
+                say(f"{self.setting.name} {name:14} {self.engine:8} filled in {time.monotonic() - began:.0f} s: {self.sizes('settled')['table_bytes_settled'] / MIB:,.0f} MiB")
+            for name in names:
                 began = time.monotonic()
                 figures, series = self.measure(WORKLOADS[name](self.options, self.setting.rows))
-                if name in names:
-                    results.append((name, {**figures, "confined": bool(self.group), "notes": self.notes}, series))
+                results.append((name, {**figures, "confined": bool(self.group), "notes": self.notes}, series))
                 say(f"{self.setting.name} {name:14} {self.engine:8} {summary(figures)} ({time.monotonic() - began:.0f} s in all)")
         except (OSError, SqlError, RuntimeError, TimeoutError) as error:
             say(f"{self.setting.name}, {name} on {self.engine} FAILED: {error}\n{self.server.log_tail(20)}")

@@ -12,6 +12,18 @@
 
 namespace teak {
 
+namespace {
+
+/* Whether parts of the condition must be evaluated for each row: RAND(), assignments of variables, loadable functions. */
+bool must_see_each_row(COND *condition) {
+  if ((condition->used_tables() & RAND_TABLE_BIT) != 0) return true;
+  for (Item_func::Functype function : {Item_func::SUSERVAR_FUNC, Item_func::UDF_FUNC})
+    if (condition->walk(&Item::find_function_processor, true, &function)) return true;
+  return false;
+}
+
+}  // namespace
+
 ScanFilter::~ScanFilter() {
   pages_passed_over.fetch_add(teak_page_filter_passed(filter_), std::memory_order_relaxed);
   pages_unread.fetch_add(teak_page_filter_unread(filter_), std::memory_order_relaxed);
@@ -23,9 +35,8 @@ bool ScanFilter::accepts(void *context, size_t condition, teak_slice text) {
 }
 
 bool ScanFilter::open(teak_table *table, const COND *condition) {
-  // Functions such as RAND() must be evaluated for each row.
-  if ((condition->used_tables() & RAND_TABLE_BIT) != 0) return false;
-  if (!condition_.add_parts(const_cast<COND *>(condition))) return false;
+  COND *parts = const_cast<COND *>(condition);
+  if (must_see_each_row(parts) || !condition_.add_parts(parts)) return false;
   teak_page_filter_query query = {};
   query.beginning = rows_.beginning();
   query.columns = columns_.columns().data();

@@ -131,6 +131,30 @@ fn pages_that_the_condition_excludes_are_not_read() {
 }
 
 #[test]
+fn a_row_that_a_statement_has_changed_twice_is_counted_once() {
+    let (engine, table) = paged_table();
+    let mut rows = BTreeMap::new();
+    let mut t = begin(&engine);
+    for key in 0..20_000u32 {
+        put(&mut t, &table, key, &current(u64::from(key), "a"));
+        rows.insert(key, (u64::from(key), "a".to_owned()));
+    }
+    for key in (0..20_000).step_by(7) {
+        update_row(&mut t, &table, key, &current(u64::from(key) + 1, "b"));
+        rows.insert(key, (u64::from(key) + 1, "b".to_owned()));
+    }
+    // Merges retain both versions: they have the same write, which is active.
+    engine.settle().unwrap();
+    t.commit().unwrap();
+    let mut t = begin(&engine);
+    for min in [0, 19_000] {
+        let mut scan = open_scan(&mut t, &table, min, 1 << 20);
+        assert_eq!(groups(&mut t, &mut scan), expected(&rows, min));
+    }
+    assert_eq!(t.count_rows(&table).unwrap(), Some(20_000));
+}
+
+#[test]
 fn each_transaction_aggregates_the_rows_that_it_sees() {
     let (engine, table) = table();
     let mut rows = BTreeMap::new();

@@ -45,8 +45,8 @@ enum CursorPosition {
     AfterLast,
     /// On the current version of a source.
     Source(usize),
-    /// After a page of a source whose columns were returned, and whose rows have this write. `key` is its last key.
-    PassedPage { source: usize, write: WriteId },
+    /// After a page of this source. `key` is its last key.
+    PassedPage(usize),
 }
 
 /// A cursor over the keys that a reader sees.

@@ -92,14 +92,6 @@ impl Source {
         }
     }
 
-    /// The write of all entries of the page that the source is on, as the page has it, if they have one.
-    pub(crate) fn page_of_one_id(&self) -> Option<WriteId> {
-        match self {
-            Self::Run(run) if run.valid => Some(run.cursor.page_of_one_write(false)?.2),
-            _ => None,
-        }
-    }
-
     /// Moves forward within the page that [`Source::page_of_one_write`] returns. If there is none, or
     /// it has fewer entries after this one, returns `false` and does not move.
     #[inline]

@@ -148,16 +148,19 @@ impl SnapshotCursor {
         if self.position.found != Found::InTree || !self.position.is_current(transaction.serial) {
             return self.step_from_saved_key(transaction, motion);
         }
-        let position = &mut self.position;
-        let Some(tree) = &mut position.tree else {
-            return Err(no_tree());
-        };
+        let tree = self.position.tree()?;
         let moved = match motion {
             Motion::Forward => tree.next(),
             Motion::Backward => tree.previous(),
         };
-        let moved = transaction.core.checked(&position.index, moved)?;
-        if !moved || !position.bounds.contain_ahead(tree.key(), motion) {
+        let moved = transaction.core.checked(&self.position.index, moved);
+        let moved = self.ended(moved)?;
+        let position = &mut self.position;
+        let Some(tree) = &mut position.tree else {
+            return Err(no_tree());
+        };
+        let moved = moved && position.bounds.contain_ahead(tree.key(), motion);
+        if !moved {
             position.found = Found::Nothing;
             if motion == Motion::Forward {
                 let (table, index) = (&*position.table, &*position.index);
@@ -242,7 +245,8 @@ impl SnapshotCursor {
             return Ok(None);
         };
         let columns = tree.next_columns(choice);
-        let columns = transaction.core.checked(&self.position.index, columns)?;
+        let columns = transaction.core.checked(&self.position.index, columns);
+        let columns = self.ended(columns)?;
         if let Some(columns) = &columns {
             self.scan.entries += columns.rows() as u64;
         }
@@ -260,7 +264,8 @@ impl SnapshotCursor {
             return Ok(false);
         };
         let passed = tree.pass_page_if(choice, may_pass);
-        let passed = transaction.core.checked(&self.position.index, passed)?;
+        let passed = transaction.core.checked(&self.position.index, passed);
+        let passed = self.ended(passed)?;
         self.scan.entries += passed.unwrap_or(0) as u64;
         Ok(passed.is_some())
     }
@@ -279,9 +284,20 @@ impl SnapshotCursor {
         let passed = tree.pass_page_by_zones(zones, &mut |page| {
             !condition.may_match(&|column| page.column(column))
         });
-        let passed = transaction.core.checked(&self.position.index, passed)?;
+        let passed = transaction.core.checked(&self.position.index, passed);
+        let passed = self.ended(passed)?;
         self.scan.entries += passed.unwrap_or(0) as u64;
         Ok(passed.is_some())
+    }
+
+    /// After an error the cursor has no position, and the entries found are not all.
+    #[inline]
+    fn ended<T>(&mut self, result: EngineResult<T>) -> EngineResult<T> {
+        if result.is_err() {
+            self.position.found = Found::Nothing;
+            self.scan.is_whole = false;
+        }
+        result
     }
 
     /// The tree's cursor, if a whole page may be the next one of the scan.

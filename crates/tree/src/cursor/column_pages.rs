@@ -5,8 +5,8 @@ use crate::merge::heap::Direction;
 use crate::page::ColumnChoice;
 use crate::run::{ColumnRows, FollowingPage, PageZone, ZoneReader};
 use crate::{RunCursor, VersionCursor};
+use teak_base::StorageResult;
 use teak_base::visibility::Visibility;
-use teak_base::{StorageResult, WriteId};
 
 /// A page whose rows are the next ones.
 struct NextPage {
@@ -26,7 +26,7 @@ impl<V: Visibility> TreeCursor<V> {
     pub fn next_columns(&mut self, choice: &ColumnChoice) -> StorageResult<Option<ColumnRows>> {
         let next = self.next_page(choice)?;
         Ok(next.map(|next| {
-            self.pass_page(next.source, &next.page, next.columns.write());
+            self.pass_page(next.source, &next.page);
             next.columns
         }))
     }
@@ -45,7 +45,7 @@ impl<V: Visibility> TreeCursor<V> {
             return Ok(None);
         };
         if may_pass(&mut next.columns)? {
-            self.pass_page(next.source, &next.page, next.columns.write());
+            self.pass_page(next.source, &next.page);
             return Ok(Some(next.columns.rows()));
         }
         if let Some((run, _)) = self.run_at(next.source) {
@@ -64,35 +64,34 @@ impl<V: Visibility> TreeCursor<V> {
         reader: &mut ZoneReader,
         may_pass: &mut dyn FnMut(PageZone<'_>) -> bool,
     ) -> StorageResult<Option<usize>> {
-        let Some((source, write)) = self.page_may_follow()? else {
+        let Some(source) = self.page_may_follow()? else {
             return Ok(None);
         };
         let before = std::mem::replace(&mut self.position, CursorPosition::None);
-        let next = self.zones_after(source, write, reader, may_pass)?;
+        let next = self.zones_after(source, reader, may_pass)?;
         self.position = before;
-        Ok(next.map(|(page, write)| {
-            self.pass_page(source, &page, write);
+        Ok(next.map(|page| {
+            self.pass_page(source, &page);
             page.entries()
         }))
     }
 
     fn next_page(&mut self, choice: &ColumnChoice) -> StorageResult<Option<NextPage>> {
-        let Some((source, write)) = self.page_may_follow()? else {
+        let Some(source) = self.page_may_follow()? else {
             return Ok(None);
         };
         // After an error the cursor is nowhere.
         let before = std::mem::replace(&mut self.position, CursorPosition::None);
-        let next = self.columns_after(source, write, choice)?;
+        let next = self.columns_after(source, choice)?;
         self.position = before;
         Ok(next)
     }
 
-    /// The source with the position, if the page that follows it may be passed, and the write of the page that was passed before.
-    fn page_may_follow(&mut self) -> StorageResult<Option<(usize, Option<WriteId>)>> {
-        let (source, write) = match self.position {
-            CursorPosition::Source(source) => (source, None),
-            CursorPosition::PassedPage { source, write } => (source, Some(write)),
-            _ => return Ok(None),
+    /// The source with the position, if the page that follows it may be passed.
+    fn page_may_follow(&mut self) -> StorageResult<Option<usize>> {
+        let (CursorPosition::Source(source) | CursorPosition::PassedPage(source)) = self.position
+        else {
+            return Ok(None);
         };
         if self.direction != Direction::Forward
             || !self.layers.is_empty()
@@ -103,32 +102,42 @@ impl<V: Visibility> TreeCursor<V> {
         }
         self.check_interrupt()?;
         self.keep_key();
-        Ok(Some((source, write)))
+        Ok(Some(source))
     }
 
-    fn pass_page(&mut self, source: usize, page: &FollowingPage, write: WriteId) {
+    fn pass_page(&mut self, source: usize, page: &FollowingPage) {
         self.key.clear();
         self.key.extend_from_slice(page.last_key());
         if let Some((run, _)) = self.run_at(source) {
             run.pass_page(page);
         }
-        self.position = CursorPosition::PassedPage { source, write };
+        self.position = CursorPosition::PassedPage(source);
     }
 
     /// The last key of the page that the cursor has passed.
     #[must_use]
     pub fn passed_key(&self) -> Option<&[u8]> {
-        matches!(self.position, CursorPosition::PassedPage { .. }).then_some(self.key.as_slice())
+        matches!(self.position, CursorPosition::PassedPage(_)).then_some(self.key.as_slice())
     }
 
-    /// `write`: that of all rows of the page that was passed before.
     fn columns_after(
         &mut self,
         source: usize,
-        write: Option<WriteId>,
         choice: &ColumnChoice,
     ) -> StorageResult<Option<NextPage>> {
-        let write_before = write.or_else(|| self.write_at(source));
+        let before = std::mem::take(&mut self.key);
+        let columns = self.columns_after_key(&before, source, choice);
+        self.key = before;
+        columns
+    }
+
+    /// `before`: the last key of the page that was passed before.
+    fn columns_after_key(
+        &mut self,
+        before: &[u8],
+        source: usize,
+        choice: &ColumnChoice,
+    ) -> StorageResult<Option<NextPage>> {
         let Some(page) = self.page_after(source)? else {
             return Ok(None);
         };
@@ -138,11 +147,11 @@ impl<V: Visibility> TreeCursor<V> {
         let Some(columns) = run.next_columns(&page, choice)? else {
             return Ok(None);
         };
-        if !is_settled && !self.sees(columns.write()) {
+        if run.has_versions() && !columns.has_new_keys(before)? {
+            run.keep_page(page, columns)?;
             return Ok(None);
         }
-        // The page may begin with an older version of the last key, which then has another write.
-        if write_before != Some(columns.write()) && columns.first_key()? <= self.key {
+        if !is_settled && !self.sees(columns.write()) {
             return Ok(None);
         }
         Ok(Some(NextPage {
@@ -152,15 +161,13 @@ impl<V: Visibility> TreeCursor<V> {
         }))
     }
 
-    /// The page that follows and may be passed according to its zones, and the write of all of its rows.
+    /// The page that follows and may be passed according to its zones.
     fn zones_after(
         &mut self,
         source: usize,
-        write: Option<WriteId>,
         reader: &mut ZoneReader,
         may_pass: &mut dyn FnMut(PageZone<'_>) -> bool,
-    ) -> StorageResult<Option<(FollowingPage, WriteId)>> {
-        let write_before = write.or_else(|| self.write_at(source));
+    ) -> StorageResult<Option<FollowingPage>> {
         let Some(page) = self.page_after(source)? else {
             return Ok(None);
         };
@@ -170,18 +177,10 @@ impl<V: Visibility> TreeCursor<V> {
         let Some((entries, zone)) = run.zones(&page, reader)? else {
             return Ok(None);
         };
-        // As in `columns_after`.
-        let is_next = entries.is_new_key || write_before == Some(entries.write);
-        if !is_next || !may_pass(zone) || !is_settled && !self.sees(entries.write) {
+        if !may_pass(zone) || !is_settled && !self.sees(entries.write) {
             return Ok(None);
         }
-        Ok(Some((page, entries.write)))
-    }
-
-    /// The write of all entries of the page on which a source is.
-    fn write_at(&self, source: usize) -> Option<WriteId> {
-        let source = self.sources.get(source)?;
-        source.page_of_one_id()
+        Ok(Some(page))
     }
 
     /// The page that follows in a source, if its keys are those that follow the position: no other source has one among

@@ -114,7 +114,7 @@ impl<V: Visibility> TreeCursor<V> {
         match self.position {
             CursorPosition::None | CursorPosition::AfterLast => return Ok(false),
             CursorPosition::BeforeFirst => return self.seek_first(),
-            CursorPosition::Source(_) | CursorPosition::PassedPage { .. } => {}
+            CursorPosition::Source(_) | CursorPosition::PassedPage(_) => {}
         }
         self.keep_key();
         let must_seek = self.must_follow() || !self.valid();
@@ -134,7 +134,7 @@ impl<V: Visibility> TreeCursor<V> {
             CursorPosition::None | CursorPosition::BeforeFirst => return Ok(false),
             CursorPosition::AfterLast => return self.seek_last(),
             // Moves forward precede a passed page, so a seek follows.
-            CursorPosition::Source(_) | CursorPosition::PassedPage { .. } => {}
+            CursorPosition::Source(_) | CursorPosition::PassedPage(_) => {}
         }
         self.keep_key();
         let follow = self.must_follow();

@@ -1,7 +1,8 @@
 //! Pages of which only columns are decoded, for calculations.
 //!
-//! The keys are not decoded, so this is possible only if the page must be one version of different rows: all
-//! entries have the same write.
+//! The keys are not decoded unless [`ColumnPage::has_new_keys`] is called. The page must be one version of different rows: all
+//! entries have the same write, and the run has one version of each key, or the keys are different. A write may have several
+//! versions of a key in a run that was written while it was active.
 
 use super::column_choice::{ChosenColumn, ColumnChoice, ColumnPlace, column_in_key};
 use super::column_list::take_list;
@@ -146,15 +147,23 @@ impl ColumnPage {
         self.write
     }
 
-    /// The key of the first row.
-    pub(crate) fn first_key(&self) -> Result<Vec<u8>, Malformed> {
+    /// Whether the rows have different keys, all greater than this one.
+    pub(crate) fn has_new_keys(&self, before: &[u8]) -> Result<bool, Malformed> {
         let streams = Streams::of(&self.raw)?;
         let header = &streams.header;
         let heads = Heads::decode(header, streams.heads, header.value_bytes)?;
         let mut keys = Vec::new();
         join_keys(header, streams.keys, &mut keys)?;
-        let (start, end) = heads.keys.range(0);
-        keys.get(start..end).map(<[u8]>::to_vec).ok_or(Malformed)
+        let mut last = before;
+        for entry in 0..self.entries {
+            let (start, end) = heads.keys.range(entry);
+            let key = keys.get(start..end).ok_or(Malformed)?;
+            if key <= last {
+                return Ok(false);
+            }
+            last = key;
+        }
+        Ok(true)
     }
 
     /// The values of a column, counted as in the choice of columns.

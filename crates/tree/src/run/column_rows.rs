@@ -38,10 +38,10 @@ impl ColumnRows {
         self.page.write()
     }
 
-    /// The key of the first row.
-    pub(crate) fn first_key(&self) -> StorageResult<Vec<u8>> {
-        let key = self.page.first_key();
-        key.map_err(|_| self.run.corrupt(self.address, "the page is malformed"))
+    /// Whether the rows have different keys, all greater than this one.
+    pub(crate) fn has_new_keys(&self, before: &[u8]) -> StorageResult<bool> {
+        let is_new = self.page.has_new_keys(before);
+        is_new.map_err(|_| self.run.corrupt(self.address, "the page is malformed"))
     }
 
     /// The values of a column, counted as in the choice of columns.

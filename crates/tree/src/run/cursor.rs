@@ -248,12 +248,21 @@ impl RunCursor {
         Ok(Some(FollowingPage { number, block }))
     }
 
-    /// The zones of this page, and what its entries are.
+    /// Whether a key of the run may have several versions. They may be of one write, if the run was written during that write.
+    pub(crate) fn has_versions(&self) -> bool {
+        self.run.description.entries() != self.run.description.keys
+    }
+
+    /// The zones of this page, and what its entries are. `None` also if the run has several versions of a key, because the page may
+    /// have some of them.
     pub(crate) fn zones<'z>(
         &self,
         following: &FollowingPage,
         reader: &'z mut ZoneReader,
     ) -> StorageResult<Option<(PageWrite, PageZone<'z>)>> {
+        if self.has_versions() {
+            return Ok(None);
+        }
         let FollowingPage { number, block } = following;
         let zones = reader.page(block, number.page);
         zones.map_err(|_| {

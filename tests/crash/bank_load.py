@@ -286,6 +286,7 @@ class Coordinator:
             self.seen["preparing"] += 1
             if name in found:
                 connection.run(f"XA ROLLBACK '{name}'")
+                ledger.ended[number] = "ROLLBACK"  # InnoDB may list it after the next kill, see end_again()
         elif was_prepared:
             self.seen["ending"] += 1
             if name in found:

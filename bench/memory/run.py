@@ -147,10 +147,11 @@ class Run:
             self.start()
             with self.server.connect() as connection:
                 connection.run("CREATE DATABASE bench")
-            for name in dict.fromkeys(WORKLOADS[name].needs for name in names if WORKLOADS[name].needs not in (None, *names)):
+            for name in {WORKLOADS[name].needs for name in names} - {None, *names}:
                 began = time.monotonic()
                 self.fill(WORKLOADS[name](self.options, self.setting.rows))
-                say(f"{self.setting.name} {name:14} {self.engine:8} filled in {time.monotonic() - began:.0f} s: {self.sizes('settled')['table_bytes_settled'] / MIB:,.0f} MiB")
+                size = self.server.files(*self.files) / MIB
+                say(f"{self.setting.name} {name:14} {self.engine:8} filled in {time.monotonic() - began:.0f} s: {size:,.0f} MiB")
             for name in names:
                 began = time.monotonic()
                 figures, series = self.measure(WORKLOADS[name](self.options, self.setting.rows))

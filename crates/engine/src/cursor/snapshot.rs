@@ -153,14 +153,12 @@ impl SnapshotCursor {
             Motion::Forward => tree.next(),
             Motion::Backward => tree.previous(),
         };
-        let moved = transaction.core.checked(&self.position.index, moved);
-        let moved = self.ended(moved)?;
+        let moved = self.checked(transaction, moved)?;
         let position = &mut self.position;
         let Some(tree) = &mut position.tree else {
             return Err(no_tree());
         };
-        let moved = moved && position.bounds.contain_ahead(tree.key(), motion);
-        if !moved {
+        if !moved || !position.bounds.contain_ahead(tree.key(), motion) {
             position.found = Found::Nothing;
             if motion == Motion::Forward {
                 let (table, index) = (&*position.table, &*position.index);
@@ -245,8 +243,7 @@ impl SnapshotCursor {
             return Ok(None);
         };
         let columns = tree.next_columns(choice);
-        let columns = transaction.core.checked(&self.position.index, columns);
-        let columns = self.ended(columns)?;
+        let columns = self.checked(transaction, columns)?;
         if let Some(columns) = &columns {
             self.scan.entries += columns.rows() as u64;
         }
@@ -264,8 +261,7 @@ impl SnapshotCursor {
             return Ok(false);
         };
         let passed = tree.pass_page_if(choice, may_pass);
-        let passed = transaction.core.checked(&self.position.index, passed);
-        let passed = self.ended(passed)?;
+        let passed = self.checked(transaction, passed)?;
         self.scan.entries += passed.unwrap_or(0) as u64;
         Ok(passed.is_some())
     }
@@ -284,15 +280,19 @@ impl SnapshotCursor {
         let passed = tree.pass_page_by_zones(zones, &mut |page| {
             !condition.may_match(&|column| page.column(column))
         });
-        let passed = transaction.core.checked(&self.position.index, passed);
-        let passed = self.ended(passed)?;
+        let passed = self.checked(transaction, passed)?;
         self.scan.entries += passed.unwrap_or(0) as u64;
         Ok(passed.is_some())
     }
 
-    /// After an error the cursor has no position, and the entries found are not all.
+    /// As `EngineCore::checked`. After an error the cursor has no position, and the entries found are not all.
     #[inline]
-    fn ended<T>(&mut self, result: EngineResult<T>) -> EngineResult<T> {
+    fn checked<T>(
+        &mut self,
+        transaction: &EngineTransaction,
+        result: StorageResult<T>,
+    ) -> EngineResult<T> {
+        let result = transaction.core.checked(&self.position.index, result);
         if result.is_err() {
             self.position.found = Found::Nothing;
             self.scan.is_whole = false;

@@ -1,9 +1,13 @@
 //! The cache of decoded pages, index blocks and separate values, which the trees of an engine
-//! share: a `quick_cache` (S3-FIFO) with sizes in bytes.
+//! share: a `quick_cache` with sizes in bytes. A block that was loaded is evicted after [`NEW_SHARE`] of the cache was
+//! loaded after it, unless it was used again or evicted before. The others are evicted in the order of a clock. So it is an
+//! S3-FIFO, except that the evicted blocks are remembered here (decision 67).
 //!
 //! Space of a file is reused after its block is freed. The thread that writes a new block removes
 //! the cached one at the same offset. No reader can insert the old block again, because space is
 //! reused only after the last pin that retains the old block is dropped.
+
+mod evicted;
 
 use crate::Page;
 use crate::block_memory::BlockMemory;
@@ -12,11 +16,15 @@ use crate::memory::MemtableMemory;
 use crate::node_memory::NodeMemory;
 use crate::page::RowPage;
 use crate::page_counts::count_access;
+use crate::recent_uses::repeats_use;
 use crate::run::IndexBlock;
 use crate::value::SeparateValue;
+use evicted::{EvictedBlocks, Evictions, Key};
 use quick_cache::sync::Cache;
+use quick_cache::{DefaultHashBuilder, OptionsBuilder};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use teak_base::stripes::{Stripe, Striped};
 use teak_base::{FileId, StorageResult};
 
 /// Statistics of a [`PageCache`].
@@ -38,8 +46,6 @@ pub struct CacheStatistics {
     /// Filters that ruled out the key.
     pub filter_negatives: u64,
 }
-
-type Key = (FileId, u64);
 
 /// How long the cache retains a block after it was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +89,8 @@ impl quick_cache::Weighter<Key, Cached> for Weigher {
 /// Decoded pages, index blocks and separate values, by file and offset, with a limit in bytes.
 #[derive(Debug)]
 pub struct PageCache {
-    blocks: Cache<Key, Cached, Weigher>,
+    blocks: Cache<Key, Cached, Weigher, DefaultHashBuilder, Evictions>,
+    evicted: Arc<EvictedBlocks>,
     /// That of `blocks`, which would lock each of its parts to add it up.
     capacity_bytes: AtomicU64,
     /// Lookups that did not find the block. They are counted here because `quick_cache` counts a
@@ -91,6 +98,8 @@ pub struct PageCache {
     misses: AtomicU64,
     /// Uses that were counted only to give new blocks a high priority.
     uses_by_priority: AtomicU64,
+    /// Hits of blocks that were not counted as uses. See [`repeats_use`].
+    repeated_hits: Striped<AtomicU64>,
     memtables: Arc<MemtableMemory>,
     lock_times: LockTimes,
     blocks_in_memory: Arc<BlockMemory>,
@@ -101,6 +110,13 @@ pub struct PageCache {
 /// Assumed bytes of a block, to size the cache's table. Many runs have pages of 16 KiB.
 const BLOCK_BYTES_TYPICAL: u64 = 16 * 1024;
 
+/// The part of the cache for blocks that were loaded and not yet used again.
+const NEW_SHARE: f64 = 0.05;
+
+fn typical_blocks(bytes: u64) -> usize {
+    usize::try_from(bytes / BLOCK_BYTES_TYPICAL).unwrap_or(usize::MAX)
+}
+
 /// A separate value is cached if it is at most this fraction of a part of the cache. The cache is
 /// divided into parts by a hash of the key, and an entry evicts others of its part.
 const VALUE_FRACTION: u64 = 16;
@@ -109,15 +125,30 @@ impl PageCache {
     /// Creates a cache of at most `capacity_bytes`.
     #[must_use]
     pub fn new(capacity_bytes: u64) -> Self {
-        let items = usize::try_from(capacity_bytes / BLOCK_BYTES_TYPICAL).unwrap_or(usize::MAX);
-        let blocks = Cache::with_weighter(items.max(16), capacity_bytes, Weigher);
+        let items = typical_blocks(capacity_bytes);
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(items.max(16))
+            .weight_capacity(capacity_bytes)
+            .hot_allocation(1.0 - NEW_SHARE)
+            .ghost_allocation(0.0)
+            .build();
+        let Ok(options) = options else {
+            unreachable!("the options that have no default are set");
+        };
+        let evicted = Arc::<EvictedBlocks>::default();
+        evicted.reserve(items);
+        let hashes = DefaultHashBuilder::default();
+        let evictions = Evictions(Arc::clone(&evicted));
+        let blocks = Cache::with_options(options, Weigher, hashes, evictions);
         let blocks_in_memory = Arc::default();
         Self {
             value_bytes_max: AtomicU64::new(blocks.shard_capacity() / VALUE_FRACTION),
             capacity_bytes: AtomicU64::new(blocks.capacity()),
             blocks,
+            evicted,
             misses: AtomicU64::new(0),
             uses_by_priority: AtomicU64::new(0),
+            repeated_hits: Striped::default(),
             memtables: Arc::default(),
             lock_times: LockTimes::default(),
             nodes: NodeMemory::new(&blocks_in_memory),
@@ -161,6 +192,7 @@ impl PageCache {
 
     /// Changes the capacity, evicting as needed.
     pub fn set_capacity(&self, capacity_bytes: u64) {
+        self.evicted.reserve(typical_blocks(capacity_bytes) / 2);
         self.blocks.set_capacity(capacity_bytes);
         self.capacity_bytes
             .store(self.blocks.capacity(), Ordering::Relaxed);
@@ -190,9 +222,11 @@ impl PageCache {
     #[must_use]
     pub fn statistics(&self) -> CacheStatistics {
         let uses_by_priority = self.uses_by_priority.load(Ordering::Relaxed);
+        let repeated = self.repeated_hits.iter();
+        let repeated: u64 = repeated.map(|hits| hits.load(Ordering::Relaxed)).sum();
         let filters = self.blocks_in_memory.filter_checks();
         CacheStatistics {
-            hits: self.blocks.hits().saturating_sub(uses_by_priority),
+            hits: self.blocks.hits().saturating_sub(uses_by_priority) + repeated,
             misses: self.misses.load(Ordering::Relaxed),
             bytes: self.blocks.weight(),
             capacity_bytes: self.capacity_bytes(),
@@ -211,8 +245,20 @@ impl PageCache {
     /// then, which counts the miss.
     #[inline]
     pub(crate) fn get_cached(&self, file: FileId, offset: u64) -> Option<Cached> {
-        let held = self.blocks.get(&(file, offset))?;
+        let held = self.use_block(file, offset)?;
         count_access();
+        Some(held)
+    }
+
+    /// Returns a block if it is cached, and retains it for longer, unless the thread has used it just before.
+    #[inline]
+    fn use_block(&self, file: FileId, offset: u64) -> Option<Cached> {
+        if !repeats_use(file, offset) {
+            return self.blocks.get(&(file, offset));
+        }
+        let held = self.blocks.peek(&(file, offset))?;
+        let hits = self.repeated_hits.get(Stripe::current());
+        hits.fetch_add(1, Ordering::Relaxed);
         Some(held)
     }
 
@@ -230,8 +276,9 @@ impl PageCache {
 
     /// Caches a new block. It replaces the block at the same offset.
     pub(crate) fn insert(&self, file: FileId, offset: u64, priority: Priority, block: Cached) {
+        let was_evicted = self.evicted.contains((file, offset));
         self.blocks.insert((file, offset), block);
-        self.prioritise(file, offset, priority);
+        self.prioritise(file, offset, priority, was_evicted);
     }
 
     /// Returns the cached block at the offset, or loads and caches it. Other threads that request
@@ -248,7 +295,7 @@ impl PageCache {
         load: impl FnOnce() -> StorageResult<Cached>,
     ) -> StorageResult<Cached> {
         count_access();
-        match self.blocks.get(&(file, offset)) {
+        match self.use_block(file, offset) {
             Some(held) => Ok(held),
             None => self.load(file, offset, priority, load),
         }
@@ -263,16 +310,18 @@ impl PageCache {
         load: impl FnOnce() -> StorageResult<Cached>,
     ) -> StorageResult<Cached> {
         self.misses.fetch_add(1, Ordering::Relaxed);
+        let was_evicted = self.evicted.contains((file, offset));
         let loaded = self.blocks.get_or_insert_with(&(file, offset), load)?;
-        self.prioritise(file, offset, priority);
+        self.prioritise(file, offset, priority, was_evicted);
         Ok(loaded)
     }
 
-    fn prioritise(&self, file: FileId, offset: u64, priority: Priority) {
-        if priority == Priority::Normal {
-            return;
-        }
-        for _ in 0..HIGH_PRIORITY_USES {
+    fn prioritise(&self, file: FileId, offset: u64, priority: Priority, was_evicted: bool) {
+        let uses = match priority {
+            Priority::High => HIGH_PRIORITY_USES,
+            Priority::Normal => u64::from(was_evicted),
+        };
+        for _ in 0..uses {
             if self.blocks.get(&(file, offset)).is_some() {
                 self.uses_by_priority.fetch_add(1, Ordering::Relaxed);
             }
@@ -292,3 +341,6 @@ impl PageCache {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,6 +34,7 @@ mod page_counts;
 mod page_sample;
 mod payload;
 mod range_tombstone;
+mod recent_uses;
 mod run;
 mod salvage;
 mod shared_runs;

@@ -19,7 +19,7 @@ use crate::page_counts::count_access;
 use crate::recent_uses::repeats_use;
 use crate::run::IndexBlock;
 use crate::value::SeparateValue;
-use evicted::{EvictedBlocks, Evictions, Key};
+use evicted::{EvictedBlocks, Evictions, Key, inserting, retain_inserted};
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, OptionsBuilder};
 use std::sync::Arc;
@@ -277,7 +277,10 @@ impl PageCache {
     /// Caches a new block. It replaces the block at the same offset.
     pub(crate) fn insert(&self, file: FileId, offset: u64, priority: Priority, block: Cached) {
         let was_evicted = self.evicted.contains((file, offset));
-        self.blocks.insert((file, offset), block);
+        inserting(|| {
+            self.retain_if_it_fits((file, offset), &block);
+            self.blocks.insert((file, offset), block);
+        });
         self.prioritise(file, offset, priority, was_evicted);
     }
 
@@ -311,9 +314,21 @@ impl PageCache {
     ) -> StorageResult<Cached> {
         self.misses.fetch_add(1, Ordering::Relaxed);
         let was_evicted = self.evicted.contains((file, offset));
-        let loaded = self.blocks.get_or_insert_with(&(file, offset), load)?;
+        let load = || {
+            let block = load()?;
+            self.retain_if_it_fits((file, offset), &block);
+            Ok(block)
+        };
+        let loaded = inserting(|| self.blocks.get_or_insert_with(&(file, offset), load))?;
         self.prioritise(file, offset, priority, was_evicted);
         Ok(loaded)
+    }
+
+    fn retain_if_it_fits(&self, key: Key, block: &Cached) {
+        let part = self.value_bytes_max().saturating_mul(VALUE_FRACTION);
+        if quick_cache::Weighter::weight(&Weigher, &key, block) <= part / 2 {
+            retain_inserted(key);
+        }
     }
 
     fn prioritise(&self, file: FileId, offset: u64, priority: Priority, was_evicted: bool) {

@@ -5,6 +5,7 @@
 //! evicted before the look-up that has loaded them uses them again (decision 67).
 
 use quick_cache::Lifecycle;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use teak_base::FileId;
@@ -67,6 +68,23 @@ impl EvictedBlocks {
     }
 }
 
+thread_local! {
+    static INSERTED: Cell<Option<Key>> = const { Cell::new(None) };
+}
+
+/// Calls `insert`, which inserts a block. If it calls [`retain_inserted`] before that, the cache does not evict the block for itself:
+/// otherwise it would if the block alone is larger than the part for new blocks.
+pub(super) fn inserting<T>(insert: impl FnOnce() -> T) -> T {
+    let result = insert();
+    INSERTED.set(None);
+    result
+}
+
+/// See [`inserting`]. The block must fit into its part of the cache.
+pub(super) fn retain_inserted(key: Key) {
+    INSERTED.set(Some(key));
+}
+
 /// Notes which blocks the cache evicts, and drops them after it has released its lock.
 #[derive(Clone, Debug)]
 pub(super) struct Evictions(pub(super) Arc<EvictedBlocks>);
@@ -74,6 +92,10 @@ pub(super) struct Evictions(pub(super) Arc<EvictedBlocks>);
 impl<B> Lifecycle<Key, B> for Evictions {
     /// An insertion rarely evicts more than two blocks. The others are dropped under the lock.
     type RequestState = [Option<B>; 2];
+
+    fn is_pinned(&self, key: &Key, _block: &B) -> bool {
+        INSERTED.get().as_ref() == Some(key)
+    }
 
     fn begin_request(&self) -> Self::RequestState {
         [None, None]

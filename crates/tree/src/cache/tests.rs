@@ -7,14 +7,18 @@ const BLOCK: usize = 16 * 1024;
 const CAPACITY: u64 = 64 << 20;
 const FILE: FileId = FileId(1);
 
-fn block(cache: &PageCache) -> Cached {
-    let charge = BlockCharge::of_block(&cache.blocks_in_memory().of_file(FILE), BLOCK);
-    Cached::Value(Arc::new(SeparateValue::new(vec![0; BLOCK], charge)))
+fn block(cache: &PageCache, bytes: usize) -> Cached {
+    let charge = BlockCharge::of_block(&cache.blocks_in_memory().of_file(FILE), bytes);
+    Cached::Value(Arc::new(SeparateValue::new(vec![0; bytes], charge)))
 }
 
 /// Uses a block as a look-up does.
 fn look_up(cache: &PageCache, offset: u64) {
-    let load = || Ok(block(cache));
+    look_up_block(cache, offset, BLOCK);
+}
+
+fn look_up_block(cache: &PageCache, offset: u64, bytes: usize) {
+    let load = || Ok(block(cache, bytes));
     cache
         .get_or_load(FILE, offset, Priority::Normal, load)
         .unwrap();
@@ -95,6 +99,39 @@ fn the_uses_of_one_look_up_count_as_one() {
     let held = (0..frequent).filter(|offset| cache.peek(FILE, *offset).is_some());
     let held = held.count() as u64;
     assert!(held > before / 10 * 9, "{held} of {before}");
+}
+
+#[test]
+fn a_block_larger_than_the_part_for_new_blocks_is_cached() {
+    let cache = PageCache::new(CAPACITY);
+    for offset in 0..2 * CAPACITY / BLOCK as u64 {
+        look_up(&cache, offset);
+    }
+    let large = 1 << 20;
+    for round in 0..4 {
+        for offset in 0..8 {
+            look_up_block(&cache, (1 << 40) + offset, large);
+            assert!(
+                cache.peek(FILE, (1 << 40) + offset).is_some(),
+                "{round} {offset}"
+            );
+            assert!(cache.held_bytes() <= cache.capacity_bytes());
+        }
+    }
+    let held = (0..8).filter(|offset| cache.peek(FILE, (1 << 40) + offset).is_some());
+    assert!(held.count() >= 6);
+    // Larger than a part of the cache.
+    look_up_block(&cache, 1 << 41, 16 * large);
+    assert!(cache.held_bytes() <= cache.capacity_bytes());
+}
+
+#[test]
+fn a_cache_without_capacity_holds_nothing() {
+    let cache = PageCache::new(0);
+    for offset in 0..100 {
+        look_up(&cache, offset % 3);
+        assert_eq!(cache.held_bytes(), 0);
+    }
 }
 
 #[test]

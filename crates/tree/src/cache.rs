@@ -16,12 +16,12 @@ use crate::memory::MemtableMemory;
 use crate::node_memory::NodeMemory;
 use crate::page::RowPage;
 use crate::page_counts::count_access;
-use crate::recent_uses::repeats_use;
+use crate::recent_uses::{Key, repeats_use};
 use crate::run::IndexBlock;
 use crate::value::SeparateValue;
-use evicted::{EvictedBlocks, Evictions, Key, inserting, retain_inserted};
+use evicted::{EvictedBlocks, Evictions, inserting, retain_inserted};
 use quick_cache::sync::Cache;
-use quick_cache::{DefaultHashBuilder, OptionsBuilder};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use teak_base::stripes::{Stripe, Striped};
@@ -74,7 +74,7 @@ struct Weigher;
 /// Overhead of the cache per entry, in bytes, approximately.
 const ENTRY_BYTES: usize = 96;
 
-impl quick_cache::Weighter<Key, Cached> for Weigher {
+impl Weighter<Key, Cached> for Weigher {
     fn weight(&self, _key: &Key, value: &Cached) -> u64 {
         let bytes = match value {
             Cached::Page(page) => page.memory_bytes(),
@@ -104,7 +104,8 @@ pub struct PageCache {
     lock_times: LockTimes,
     blocks_in_memory: Arc<BlockMemory>,
     nodes: Arc<NodeMemory>,
-    value_bytes_max: AtomicU64,
+    /// The capacity of each part of `blocks`. An entry evicts others of its part, which a hash of the key chooses.
+    part_bytes: AtomicU64,
 }
 
 /// Assumed bytes of a block, to size the cache's table. Many runs have pages of 16 KiB.
@@ -117,8 +118,7 @@ fn typical_blocks(bytes: u64) -> usize {
     usize::try_from(bytes / BLOCK_BYTES_TYPICAL).unwrap_or(usize::MAX)
 }
 
-/// A separate value is cached if it is at most this fraction of a part of the cache. The cache is
-/// divided into parts by a hash of the key, and an entry evicts others of its part.
+/// A separate value is cached if it is at most this fraction of a part of the cache.
 const VALUE_FRACTION: u64 = 16;
 
 impl PageCache {
@@ -142,7 +142,7 @@ impl PageCache {
         let blocks = Cache::with_options(options, Weigher, hashes, evictions);
         let blocks_in_memory = Arc::default();
         Self {
-            value_bytes_max: AtomicU64::new(blocks.shard_capacity() / VALUE_FRACTION),
+            part_bytes: AtomicU64::new(blocks.shard_capacity()),
             capacity_bytes: AtomicU64::new(blocks.capacity()),
             blocks,
             evicted,
@@ -196,9 +196,8 @@ impl PageCache {
         self.blocks.set_capacity(capacity_bytes);
         self.capacity_bytes
             .store(self.blocks.capacity(), Ordering::Relaxed);
-        let value_bytes_max = self.blocks.shard_capacity() / VALUE_FRACTION;
-        self.value_bytes_max
-            .store(value_bytes_max, Ordering::Relaxed);
+        self.part_bytes
+            .store(self.blocks.shard_capacity(), Ordering::Relaxed);
     }
 
     /// Limit of the bytes held.
@@ -238,7 +237,7 @@ impl PageCache {
 
     /// Maximum size of a separate value that is cached, in bytes.
     pub(crate) fn value_bytes_max(&self) -> u64 {
-        self.value_bytes_max.load(Ordering::Relaxed)
+        self.part_bytes.load(Ordering::Relaxed) / VALUE_FRACTION
     }
 
     /// Returns a block if it is cached. Counts only a hit: a caller that needs the block loads it
@@ -277,10 +276,7 @@ impl PageCache {
     /// Caches a new block. It replaces the block at the same offset.
     pub(crate) fn insert(&self, file: FileId, offset: u64, priority: Priority, block: Cached) {
         let was_evicted = self.evicted.contains((file, offset));
-        inserting(|| {
-            self.retain_if_it_fits((file, offset), &block);
-            self.blocks.insert((file, offset), block);
-        });
+        self.put((file, offset), block);
         self.prioritise(file, offset, priority, was_evicted);
     }
 
@@ -324,9 +320,17 @@ impl PageCache {
         Ok(loaded)
     }
 
+    fn put(&self, key: Key, block: Cached) {
+        inserting(|| {
+            self.retain_if_it_fits(key, &block);
+            self.blocks.insert(key, block);
+        });
+    }
+
+    /// Called before the block is inserted.
     fn retain_if_it_fits(&self, key: Key, block: &Cached) {
-        let part = self.value_bytes_max().saturating_mul(VALUE_FRACTION);
-        if quick_cache::Weighter::weight(&Weigher, &key, block) <= part / 2 {
+        let part = self.part_bytes.load(Ordering::Relaxed);
+        if Weigher.weight(&key, block) <= part / 2 {
             retain_inserted(key);
         }
     }
@@ -352,7 +356,7 @@ impl PageCache {
     pub(crate) fn moved(&self, file: FileId, from: u64, to: u64) {
         self.forget(file, to);
         if let Some(block) = self.blocks.peek(&(file, from)) {
-            self.blocks.insert((file, to), block);
+            self.put((file, to), block);
         }
     }
 }

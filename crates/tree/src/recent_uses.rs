@@ -5,7 +5,8 @@
 use std::cell::RefCell;
 use teak_base::FileId;
 
-type Key = (FileId, u64);
+/// A block's file, and its offset there.
+pub(crate) type Key = (FileId, u64);
 
 /// More than the blocks of a look-up by a secondary key in two runs.
 const RECENT: usize = 8;

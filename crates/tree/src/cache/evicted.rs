@@ -4,18 +4,16 @@
 //! remembers none after some hundred changes. It also retains all of them at the cost of the newest blocks, which are then
 //! evicted before the look-up that has loaded them uses them again (decision 67).
 
+use crate::recent_uses::Key;
 use quick_cache::Lifecycle;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use teak_base::FileId;
 
-/// A block's file, and its offset there.
-pub(super) type Key = (FileId, u64);
-
-/// Evicted blocks of one hash, newest first.
+/// The blocks that a bucket remembers.
 const WAYS: usize = 4;
 
+/// Hashes of evicted blocks, newest first.
 type Bucket = [AtomicU32; WAYS];
 
 /// Hashes of blocks that were evicted lately.
@@ -26,11 +24,12 @@ pub(super) struct EvictedBlocks {
 }
 
 impl EvictedBlocks {
-    /// Remembers at least this number of blocks. If it remembered less, it forgets them.
+    /// Remembers at least this number of blocks, and less than twice as many. If it remembered fewer, it forgets them; it grows
+    /// by powers of two, so that this is rare while the cache grows in small steps.
     pub(super) fn reserve(&self, blocks: usize) {
         let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() * WAYS < blocks {
-            let count = blocks.div_ceil(WAYS);
+            let count = blocks.div_ceil(WAYS).next_power_of_two();
             *buckets = std::iter::repeat_with(Bucket::default)
                 .take(count)
                 .collect();

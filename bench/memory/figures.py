@@ -28,9 +28,13 @@ MEASURES = [
     ("first_ten_p50", "first ten rows, median", "ms", 1000),
     ("first_ten_p50_last_tenth", "first ten rows, median of the last tenth", "ms", 1000),
     ("first_ten_longest", "first ten rows, longest", "ms", 1000),
-    *((f"{key}_{temperature}_{figure}", f"{key} key, cache {temperature}{title}", unit, factor)
-      for key in ("primary", "secondary") for temperature in ("cold", "warm")
-      for figure, title, unit, factor in (("rate", "", "reads/s", 1), ("p50", ", median", "ms", 1000), ("p999", ", p99.9", "ms", 1000))),
+    *((f"{key}_{state}_{figure}", f"{key} key, {rows}{title}", unit, factor)
+      for key in ("primary", "secondary")
+      for state, rows in (("cold", "cache cold"), ("random", "random rows"), ("warm", "cache warm"))
+      for figure, title, unit, factor in (
+          ("rate", "", "statements/s", 1), ("p50", ", median", "ms", 1000), ("p999", ", p99.9", "ms", 1000),
+          ("reads", ", reads from the disk", "", 1), ("bytes_read", ", read from the disk", "KiB", 1 / 1024),
+          ("user", ", processor outside of the kernel", "ms", 1000), ("kernel", ", processor in the kernel", "ms", 1000))),
     ("written_per_row_at_end", "bytes written per row at the end", "B", 1),
     ("written_per_row_settled", "bytes written per row, settled", "B", 1),
     ("written_per_row", "bytes written per row, until a clean stop", "B", 1),

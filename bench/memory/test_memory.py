@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from tests.harness import BUILD, wait_until_quiet
-from tests.harness.disk_writes import disk_bytes_written
+from tests.harness.disk_use import disk_bytes_written
 
 from .__main__ import parse, settings, size
 from .confine import Group, Limits, NoControlGroup, mount_of, own_group, place_of_unified

@@ -18,6 +18,15 @@ PAD_BYTES = 200
 PAD = f"VARBINARY({PAD_BYTES}) NOT NULL"
 
 
+# What a statement uses. The reads are those of the disk, so nothing else should read from it.
+USAGE = ("reads", "bytes_read", "user", "kernel")
+
+
+def usage(server):
+    """What the server has used so far, by the kernel's counters."""
+    return *server.disk_reads(), *server.processor_seconds()
+
+
 def batches(total, size):
     """A function that returns the next (first, count) of the numbers 1..total, to any thread, and None after the last."""
     mutex, done = threading.Lock(), [0]
@@ -298,8 +307,8 @@ class QueueWithSnapshot(Queue):
 
 
 class Points(Workload):
-    """Point reads by the primary and by a secondary key: of random rows of the whole table after a start with empty
-    caches, and of a few rows that are in the cache."""
+    """Point reads by the primary and by a secondary key: of random rows of the whole table, first after a start with empty
+    caches, then with the caches that this has filled; and of a few rows that are in the cache."""
 
     name, title = "points", "point reads"
     needs = "random"
@@ -311,17 +320,21 @@ class Points(Workload):
         self.found = {}
         for key, query in self.QUERIES.items():
             restart()
-            self.measure(server, key, "cold", query, self.rows, 0)
+            self.measure(server, f"{key}_cold", query, self.rows, seed=0)
+            self.measure(server, f"{key}_random", query, self.rows, seed=1)
             warm = max(1, min(self.rows, self.options.cache // self.CACHE_BYTES_A_ROW))
-            self.measure(server, key, "warm", query, warm, self.options.read_seconds / 2)
+            self.measure(server, f"{key}_warm", query, warm, seed=0, warm_up=self.options.read_seconds / 2)
         return {}
 
-    def measure(self, server, key, temperature, query, ids, warm_up):
-        done = client(server, "timed_point", query, ids, self.options.read_seconds, self.options.seed, warm_up)
-        if done["rows"] < done["statements"] or key == "primary" and done["rows"] != done["statements"]:
-            raise RuntimeError(f"{done['statements']} rows asked for by the {key} key, {done['rows']} found")
-        name = f"{key}_{temperature}"
+    def measure(self, server, name, query, ids, seed, warm_up=0):
+        before = usage(server)
+        done = client(server, "timed_point", query, ids, self.options.read_seconds, self.options.seed + seed, warm_up)
+        if done["rows"] < done["statements"] or name.startswith("primary") and done["rows"] != done["statements"]:
+            raise RuntimeError(f"{name}: {done['statements']} rows asked for, {done['rows']} found")
         self.found.update({f"{name}_rate": done["statements"] / done["seconds"], f"{name}_p50": done["p50"], f"{name}_p999": done["p999"]})
+        if not warm_up:
+            used = (now - then for now, then in zip(usage(server), before))
+            self.found.update({f"{name}_{figure}": count / done["statements"] for figure, count in zip(USAGE, used)})
 
     def result(self, series):
         return self.found

@@ -18,7 +18,7 @@ import zlib
 from pathlib import Path
 
 from .connection import Connection, SqlError
-from .disk_writes import bytes_dirtied_by, disk_bytes_written
+from .disk_use import bytes_dirtied_by, disk_bytes_written, disk_reads
 from .places import BUILD
 
 SYSTEM_PLUGINS = Path("/usr/lib/mysql/plugin")
@@ -246,10 +246,18 @@ class Server:
         """A count that remains the same while the server's process writes nothing."""
         return bytes_dirtied_by(self.pid())
 
+    def disk_reads(self):
+        """(reads, bytes) that the disk of the server's directory has read so far."""
+        return disk_reads(self.directory)
+
+    def processor_seconds(self):
+        """Processor time that the server has used so far, in all its threads: (outside of the kernel, in it)."""
+        fields = Path(f"/proc/{self.pid()}/stat").read_text().rsplit(")", 1)[1].split()
+        return tuple(int(fields[field]) / os.sysconf("SC_CLK_TCK") for field in (11, 12))
+
     def cpu_seconds(self):
         """Processor time that the server has used so far, in all its threads."""
-        fields = Path(f"/proc/{self.pid()}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return sum(self.processor_seconds())
 
     def memory(self):
         """Resident memory of the server's process, in bytes."""

@@ -1,4 +1,4 @@
-"""Bytes that are written to disks.
+"""Bytes that are written to disks, and reads from them.
 
 The kernel's count for a process (/proc/PID/io) is the number of bytes of the memory that became dirty. With large folios,
 overwriting 2 KiB of a file in the kernel's cache may count 2 MiB, of which a few KiB are written. So the bytes of a
@@ -10,18 +10,29 @@ import os
 from pathlib import Path
 
 SECTOR_BYTES = 512
-SECTORS_WRITTEN = 6  # in /sys/dev/block/*/stat
+READS, SECTORS_READ, SECTORS_WRITTEN = 0, 2, 6  # in /sys/dev/block/*/stat
+
+
+def disk_counts(directory):
+    """The kernel's counts of the disk of the directory."""
+    device = os.stat(directory).st_dev
+    path = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat")
+    try:
+        return [int(count) for count in path.read_text(encoding="ascii").split()]
+    except FileNotFoundError:
+        raise RuntimeError(f"{directory} is not on a disk that counts its reads and writes: there is no {path}") from None
 
 
 def disk_bytes_written(directory):
     """The bytes that the disk of the directory has written so far, all files' contents included."""
     os.sync()
-    device = os.stat(directory).st_dev
-    path = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat")
-    try:
-        return int(path.read_text(encoding="ascii").split()[SECTORS_WRITTEN]) * SECTOR_BYTES
-    except FileNotFoundError:
-        raise RuntimeError(f"{directory} is not on a disk that counts its writes: there is no {path}") from None
+    return disk_counts(directory)[SECTORS_WRITTEN] * SECTOR_BYTES
+
+
+def disk_reads(directory):
+    """(reads, bytes) that the disk of the directory has read so far."""
+    counts = disk_counts(directory)
+    return counts[READS], counts[SECTORS_READ] * SECTOR_BYTES
 
 
 def bytes_dirtied_by(pid):

@@ -34,7 +34,7 @@ MEASURES = [
       for figure, title, unit, factor in (
           ("rate", "", "statements/s", 1), ("p50", ", median", "ms", 1000), ("p999", ", p99.9", "ms", 1000),
           ("reads", ", reads from the disk", "", 1), ("bytes_read", ", read from the disk", "KiB", 1 / 1024),
-          ("user", ", processor outside of the kernel", "ms", 1000), ("kernel", ", processor in the kernel", "ms", 1000))),
+          ("user", ", processor outside of the kernel", "us", 1e6), ("kernel", ", processor in the kernel", "us", 1e6))),
     ("written_per_row_at_end", "bytes written per row at the end", "B", 1),
     ("written_per_row_settled", "bytes written per row, settled", "B", 1),
     ("written_per_row", "bytes written per row, until a clean stop", "B", 1),

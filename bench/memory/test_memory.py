@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from tests.harness import BUILD, wait_until_quiet
-from tests.harness.disk_use import disk_bytes_written
+from tests.harness.disk_use import disk_bytes_written, disk_reads
 
 from .__main__ import parse, settings, size
 from .confine import Group, Limits, NoControlGroup, mount_of, own_group, place_of_unified
@@ -162,6 +162,21 @@ class Settling(unittest.TestCase):
             file.write(os.urandom(4 << 20))
             file.flush()
             self.assertGreaterEqual(disk_bytes_written(BUILD) - before, 4 << 20)
+
+    def test_the_disk_counts_what_was_read(self):
+        with tempfile.NamedTemporaryFile(dir=BUILD) as file:
+            file.write(os.urandom(4 << 20))
+            file.flush()
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            try:
+                reads, read = disk_reads(BUILD)
+            except RuntimeError as error:
+                self.skipTest(str(error))
+            self.assertEqual(len(os.pread(file.fileno(), 4 << 20, 0)), 4 << 20)
+            now = disk_reads(BUILD)
+            self.assertGreater(now[0], reads)
+            self.assertGreaterEqual(now[1] - read, 4 << 20)
 
     def test_ends_after_the_timeout(self):
         counts = iter(range(1000))

@@ -10,13 +10,19 @@ import os
 from pathlib import Path
 
 SECTOR_BYTES = 512
-READS, SECTORS_READ, SECTORS_WRITTEN = 0, 2, 6  # in /sys/dev/block/*/stat
+# Fields of a file of counts, described in the kernel's Documentation/block/stat.rst.
+READS, SECTORS_READ, SECTORS_WRITTEN = 0, 2, 6
+
+
+def counts_file(directory):
+    """The file with the kernel's counts of the disk of the directory. A file system without a block device has none."""
+    device = os.stat(directory).st_dev
+    return Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat")
 
 
 def disk_counts(directory):
     """The kernel's counts of the disk of the directory."""
-    device = os.stat(directory).st_dev
-    path = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat")
+    path = counts_file(directory)
     try:
         return [int(count) for count in path.read_text(encoding="ascii").split()]
     except FileNotFoundError:

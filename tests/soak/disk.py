@@ -10,6 +10,8 @@ import time
 from collections import deque
 from pathlib import Path
 
+from tests.harness.disk_use import counts_file
+
 POLL_SECONDS = 0.005
 SYNC_PAUSE_SECONDS = 0.02
 SHORT_SECONDS = 0.02  # syncs up to this are not stalls
@@ -67,8 +69,7 @@ class Disk:
     counters."""
 
     def __init__(self, directory):
-        device = os.stat(directory).st_dev
-        self.path = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat")
+        self.path = counts_file(directory)
         self.polls = Polls()
         self.syncs = deque()
         self.file = os.open(Path(directory) / "disk_probe", os.O_WRONLY | os.O_CREAT)

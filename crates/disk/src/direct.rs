@@ -2,7 +2,8 @@
 //!
 //! The operating system then requires that offsets, lengths and addresses of buffers are multiples
 //! of the sector size of the device. Callers need not respect that:
-//! 1. A read reads the sectors that contain the range into an aligned buffer.
+//! 1. A read reads the sectors that contain the range into an aligned buffer. It assumes the sector
+//!    size of most devices, until one refuses that.
 //! 2. A write copies the bytes into an aligned buffer. The first and the last sector, if the range
 //!    covers them only in part, are read before, and written with their other bytes unchanged. A
 //!    lock for each of them prevents that two such writes lose each other's bytes. The cache of the
@@ -19,12 +20,17 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use teak_base::pool::Pool;
 use teak_base::{StorageError, StorageResult};
 
 /// A multiple of the sector size of all devices.
 const SECTOR: usize = 4096;
 const SECTOR_BYTES: u64 = SECTOR as u64;
+
+/// The sector size of most devices. Reads are multiples of it until a device refuses that: a block
+/// of 17 KiB at any offset is part of five or six sectors of 4 KiB, but seldom fills them.
+const SMALL_SECTOR: usize = 512;
 
 /// Maximum size of a read or write of the operating system, and of a buffer.
 const TRANSFER_BYTES: usize = 512 << 10;
@@ -43,7 +49,7 @@ static BUFFERS: Pool<AlignedBuffer> = Pool::new();
 #[derive(Debug)]
 pub struct DirectDisk {
     extension: &'static str,
-    locks: Arc<SectorLocks>,
+    shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
@@ -51,7 +57,15 @@ struct DirectFile {
     file: RealFile,
     /// The same for all handles of a file.
     inode: u64,
-    locks: Arc<SectorLocks>,
+    shared: Arc<Shared>,
+}
+
+/// What the files of a disk share.
+#[derive(Debug)]
+struct Shared {
+    locks: SectorLocks,
+    /// [`SMALL_SECTOR`], or [`SECTOR`] after a device has refused a read.
+    read_sector: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -120,7 +134,10 @@ impl DirectDisk {
         probed.map_err(|error| StorageError::from_io("open for direct I/O", &path, error))?;
         Ok(Self {
             extension,
-            locks: Arc::new(SectorLocks(std::array::from_fn(|_| Mutex::new(())))),
+            shared: Arc::new(Shared {
+                locks: SectorLocks(std::array::from_fn(|_| Mutex::new(()))),
+                read_sector: AtomicUsize::new(SMALL_SECTOR),
+            }),
         })
     }
 
@@ -135,7 +152,7 @@ impl DirectDisk {
         Ok(Arc::new(DirectFile {
             file,
             inode: metadata.ino(),
-            locks: Arc::clone(&self.locks),
+            shared: Arc::clone(&self.shared),
         }))
     }
 }
@@ -199,40 +216,72 @@ impl Disk for DirectDisk {
     }
 }
 
-fn start_of_sector(offset: u64) -> u64 {
-    offset - offset % SECTOR_BYTES
+fn start_of_sector(offset: u64, sector: usize) -> u64 {
+    offset - offset % sector as u64
 }
 
 /// The part of a range that one transfer covers: the offset of its first sector, the bytes before
 /// the range in this sector, and the bytes of the range.
-fn transfer(offset: u64, left: usize) -> (u64, usize, usize) {
-    let start = start_of_sector(offset);
+fn transfer(offset: u64, left: usize, sector: usize) -> (u64, usize, usize) {
+    let start = start_of_sector(offset, sector);
     let before = usize::try_from(offset - start).unwrap_or(0);
     (start, before, left.min(TRANSFER_BYTES - before))
 }
 
 impl DirectFile {
-    /// Reads sectors. Returns fewer bytes than the buffer has at the end of the file.
-    fn read_sectors(&self, buffer: &mut [u8], start: u64) -> StorageResult<usize> {
+    /// Reads whole sectors of this size. Returns fewer bytes than the buffer has at the end of the
+    /// file.
+    fn read_sectors(&self, buffer: &mut [u8], start: u64, sector: usize) -> io::Result<usize> {
         let mut read = 0;
         loop {
             let (_, rest) = buffer.split_at_mut(read);
             let bytes = match self.file.file.read_at(rest, start + read as u64) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(StorageError::from_io("read", &self.file.path, error)),
+                Err(error) => return Err(error),
             };
             read += bytes;
             // A transfer ends within a sector only at the end of the file.
-            if bytes == 0 || read == buffer.len() || !read.is_multiple_of(SECTOR) {
+            if bytes == 0 || read == buffer.len() || !read.is_multiple_of(sector) {
                 return Ok(read);
             }
         }
     }
 
+    /// The error of a failed read.
+    fn not_read(&self, error: io::Error) -> StorageError {
+        StorageError::from_io("read", &self.file.path, error)
+    }
+
+    /// Reads the beginning of a range of `left` bytes with one transfer into `aligned`.
+    fn read_transfer<'a>(
+        &self,
+        aligned: &'a mut AlignedBuffer,
+        offset: u64,
+        left: usize,
+    ) -> StorageResult<&'a [u8]> {
+        let mut sector = self.shared.read_sector.load(Ordering::Relaxed);
+        let (before, count) = loop {
+            let (start, before, count) = transfer(offset, left, sector);
+            let sectors = aligned.first((before + count).next_multiple_of(sector));
+            match self.read_sectors(sectors, start, sector) {
+                Ok(read) if read < before + count => return Err(self.file.short(offset)),
+                Ok(_) => break (before, count),
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput && sector < SECTOR => {
+                    sector = SECTOR;
+                    self.shared.read_sector.store(sector, Ordering::Relaxed);
+                }
+                Err(error) => return Err(self.not_read(error)),
+            }
+        };
+        let (_, found) = aligned.first(before + count).split_at(before);
+        Ok(found)
+    }
+
     /// Fills `buffer` from one sector; bytes after the end of the file are zeros.
     fn read_before_write(&self, buffer: &mut [u8], start: u64) -> StorageResult<()> {
-        let read = self.read_sectors(buffer, start)?;
+        let read = self.read_sectors(buffer, start, SECTOR);
+        let read = read.map_err(|error| self.not_read(error))?;
         let (_, missing) = buffer.split_at_mut(read);
         missing.fill(0);
         Ok(())
@@ -247,7 +296,7 @@ impl DirectFile {
         let mut rest = bytes;
         let mut offset = offset;
         while !rest.is_empty() {
-            let (start, before, count) = transfer(offset, rest.len());
+            let (start, before, count) = transfer(offset, rest.len(), SECTOR);
             let (part, after) = rest.split_at(count);
             let length = (before + count).next_multiple_of(SECTOR);
             let sectors = buffer.first(length);
@@ -283,17 +332,10 @@ impl DiskFile for DirectFile {
         let mut rest = buffer;
         let mut offset = offset;
         while !rest.is_empty() {
-            let (start, before, count) = transfer(offset, rest.len());
-            let (part, after) = rest.split_at_mut(count);
-            let sectors = aligned.first((before + count).next_multiple_of(SECTOR));
-            let read = self.read_sectors(sectors, start)?;
-            if read < before + count {
-                return Err(self.file.short(offset));
-            }
-            let (_, found) = sectors.split_at_mut(before);
-            let (found, _) = found.split_at_mut(count);
+            let found = self.read_transfer(&mut aligned, offset, rest.len())?;
+            let (part, after) = rest.split_at_mut(found.len());
             part.copy_from_slice(found);
-            offset += count as u64;
+            offset += found.len() as u64;
             rest = after;
         }
         aligned.put();
@@ -305,10 +347,10 @@ impl DiskFile for DirectFile {
         let mut partial = Vec::with_capacity(2);
         for edge in [offset, end] {
             if !edge.is_multiple_of(SECTOR_BYTES) {
-                partial.push(start_of_sector(edge));
+                partial.push(start_of_sector(edge, SECTOR));
             }
         }
-        let _locked = self.locks.lock(self.inode, &partial);
+        let _locked = self.shared.locks.lock(self.inode, &partial);
         let mut buffer = AlignedBuffer::take();
         let written = self.write_with(&mut buffer, bytes, offset);
         buffer.put();

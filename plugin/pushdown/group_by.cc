@@ -17,9 +17,9 @@
 #include "base/engine.h"
 #include "base/errors.h"
 #include "format/bytes.h"
-#include "handler/ha_teak.h"
 #include "monitor/measurements.h"
 #include "monitor/variables.h"
+#include "pushdown/grouped_tables.h"
 #include "pushdown/pushed_query.h"
 
 namespace teak {
@@ -31,8 +31,9 @@ constexpr size_t MEMORY_MIN = 1 << 20;
 /* Computes the results of a query, and writes them to the server's temporary table. */
 class GroupBy final : public group_by_handler {
  public:
-  GroupBy(THD *thd, OpenTable *open, JOIN *join, std::unique_ptr<PushedQuery> query)
-      : group_by_handler(thd, engine_handlerton), open_(*open), join_(*join), query_(std::move(query)) {
+  GroupBy(THD *thd, std::vector<OpenTable *> tables, JOIN *join, std::unique_ptr<PushedQuery> query)
+      : group_by_handler(thd, engine_handlerton), tables_(std::move(tables)), open_(*tables_.front()), join_(*join),
+        query_(std::move(query)) {
     calls_ = {weigh, accepts, convert, this};
   }
   ~GroupBy() override { teak_aggregate_close(aggregate_); }
@@ -45,14 +46,15 @@ class GroupBy final : public group_by_handler {
  private:
   static void weigh(void *context, size_t key, teak_slice text, teak_slice *weights);
   static bool accepts(void *context, size_t condition, teak_slice text);
-  static bool convert(void *context, teak_slice key, teak_slice value, teak_slice *converted);
+  static bool convert(void *context, size_t table, teak_slice key, teak_slice value, teak_slice *converted);
   teak_status set_result(const PushedQuery::Result &result, Field *to);
   void store_column(Field *from, teak_slice value, Field *to);
   void store_float(const PushedQuery::Result &result, uint64_t rows, teak_slice value, Field *to);
   bool store_sum(const PushedQuery::Result &result, uint64_t rows, teak_slice digits, Field *to);
   bool sort_results();
 
-  OpenTable &open_;
+  std::vector<OpenTable *> tables_;
+  OpenTable &open_;  // the first of them
   JOIN &join_;
   std::unique_ptr<PushedQuery> query_;
   teak_aggregate_calls calls_;
@@ -74,9 +76,9 @@ bool GroupBy::accepts(void *context, size_t condition, teak_slice text) {
 }
 
 /* A row of an earlier schema version, or of a value that does not begin as the columns describe. */
-bool GroupBy::convert(void *context, teak_slice key, teak_slice value, teak_slice *converted) {
+bool GroupBy::convert(void *context, size_t table, teak_slice key, teak_slice value, teak_slice *converted) {
   auto *self = static_cast<GroupBy *>(context);
-  const RowCodec &rows = self->open_.share()->rows();
+  const RowCodec &rows = self->tables_[table]->share()->rows();
   uchar *record = self->query_->table()->record[0];
   if (!rows.decode(value.data, value.len, key.data, key.len, record, nullptr, nullptr)) return false;
   self->converted_.clear();
@@ -107,7 +109,7 @@ int GroupBy::init_scan() try {
   const teak_status status =
       aggregate_ != nullptr
           ? teak_aggregate_rewind(aggregate_)
-          : query_->open(open_.session()->transaction_to_read(), open_.share()->table(),
+          : query_->open(open_.session()->transaction_to_read(), tables_,
                          std::max<size_t>(thd->variables.tmp_memory_table_size, MEMORY_MIN), &calls_, &aggregate_);
   if (status == TEAK_OK) return 0;
   return open_.failure(status);
@@ -219,15 +221,15 @@ bool GroupBy::store_sum(const PushedQuery::Result &result, uint64_t rows, teak_s
   return true;
 }
 
-/* Whether the server would scan the whole table, and return groups in one step. */
-bool scans_whole_table(const JOIN *join) {
+/* Whether the server would scan the whole table, or the partitions that it reads, and return groups in one step. */
+bool scans_whole_table(const JOIN *join, bool *is_in_order) {
   if (join->table_count != 1 || join->const_tables != 0) return false;
   const JOIN_TAB *tab = join->join_tab;
   const bool has_range = (tab->select != nullptr && tab->select->quick != nullptr) || tab->quick != nullptr;
   // A scan in the order of the primary key for groups. With LIMIT the server would end it early.
-  const bool is_in_order = tab->type == JT_NEXT && tab->index == tab->table->s->primary_key && tab->index != MAX_KEY &&
-                           join->unit->lim.is_unlimited();
-  return (tab->type == JT_ALL || is_in_order) && tab->use_quick != 2 && !has_range && tab->bush_children == nullptr &&
+  *is_in_order = tab->type == JT_NEXT && tab->index == tab->table->s->primary_key && tab->index != MAX_KEY &&
+                 join->unit->lim.is_unlimited();
+  return (tab->type == JT_ALL || *is_in_order) && tab->use_quick != 2 && !has_range && tab->bush_children == nullptr &&
          join->rollup.state == ROLLUP::STATE_NONE && !join->select_lex->have_window_funcs();
 }
 
@@ -239,19 +241,23 @@ group_by_handler *create_group_by(THD *thd, Query *query) try {
       thd->lex->limit_rows_examined != nullptr)
     return nullptr;
   TABLE *table = from->table;
-  // With partitions, this is another handler.
-  if (table->file->ht != engine_handlerton || table->s->table_type == TABLE_TYPE_SEQUENCE) return nullptr;
+  if (table->s->table_type == TABLE_TYPE_SEQUENCE) return nullptr;
   JOIN *join = from->select_lex != nullptr ? from->select_lex->join : nullptr;
-  if (join == nullptr || !scans_whole_table(join) || join->select_lex->limit_params.with_ties) return nullptr;
+  bool is_in_order;
+  if (join == nullptr || !scans_whole_table(join, &is_in_order) || join->select_lex->limit_params.with_ties)
+    return nullptr;
   // The server counts the stored results wrongly.
   if ((join->select_options & OPTION_FOUND_ROWS) != 0) return nullptr;
-  OpenTable *open = static_cast<ha_teak *>(table->file)->open_to_compute();
-  if (open == nullptr) return nullptr;
-  auto pushed = std::make_unique<PushedQuery>(table, open->share()->rows(), open->share()->primary());
+  std::vector<OpenTable *> tables = grouped_tables(table);
+  if (tables.empty()) return nullptr;
+  const Share &share = *tables.front()->share();
+  auto pushed = std::make_unique<PushedQuery>(table, share.rows(), share.primary());
   if (!pushed->set(*query, (join->select_options & TMP_TABLE_ALL_COLUMNS) != 0)) return nullptr;
+  // The server would merge the rows of partitions.
+  if (is_in_order && tables.size() > 1 && pushed->depends_on_order()) return nullptr;
   // x < ALL (SELECT y ...) becomes x < (SELECT MIN(y) ...), and the server asks the item of MIN whether there were rows.
   if (pushed->has_extremes() && join->select_lex->master_unit()->item != nullptr) return nullptr;
-  group_by_handler *handler = new GroupBy(thd, open, join, std::move(pushed));
+  group_by_handler *handler = new GroupBy(thd, std::move(tables), join, std::move(pushed));
   query->where = nullptr;
   query->group_by = nullptr;
   return handler;

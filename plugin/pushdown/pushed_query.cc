@@ -38,6 +38,16 @@ bool PushedQuery::has_extremes() const {
   return false;
 }
 
+bool PushedQuery::depends_on_order() const {
+  for (const Key &key : keys_)
+    if (key.weights != nullptr) return true;
+  for (const Result &result : results_)
+    if (result.kind == Result::Kind::FloatSum || result.kind == Result::Kind::FloatAverage ||
+        (result.kind == Result::Kind::Extreme && has_floats(result.field)))
+      return true;
+  return false;
+}
+
 bool PushedQuery::add_key(Item *item) {
   const Field *field;
   const std::optional<uint32_t> place = columns_.place_of(item, &field);
@@ -151,12 +161,13 @@ bool PushedQuery::add_extreme(Item_sum *item, teak_aggregate_item *aggregate, Re
   return true;
 }
 
-teak_status PushedQuery::open(teak_transaction *transaction, teak_table *table, size_t memory_max,
+teak_status PushedQuery::open(teak_transaction *transaction, const std::vector<OpenTable *> &tables, size_t memory_max,
                               const teak_aggregate_calls *calls, teak_aggregate **aggregate) const {
+  std::vector<teak_aggregate_table> read;
+  for (const OpenTable *table : tables) read.push_back({table->share()->table(), table->share()->rows().beginning()});
   std::vector<teak_group_key> keys;
   for (const Key &key : keys_) keys.push_back({key.place, key.weights != nullptr});
   teak_aggregate_query query = {};
-  query.beginning = rows_.beginning();
   query.columns = columns_.columns().data();
   query.column_count = columns_.columns().size();
   query.conditions = condition_.conditions().data();
@@ -166,7 +177,7 @@ teak_status PushedQuery::open(teak_transaction *transaction, teak_table *table, 
   query.items = aggregates_.data();
   query.item_count = aggregates_.size();
   query.memory_max = memory_max;
-  return teak_aggregate_open(transaction, table, 0, &query, calls, aggregate);
+  return teak_aggregate_open(transaction, read.data(), read.size(), 0, &query, calls, aggregate);
 }
 
 }  // namespace teak

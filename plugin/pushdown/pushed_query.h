@@ -3,7 +3,7 @@
 
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
-/* PushedQuery: a query with aggregates of one table as the engine computes it. */
+/* PushedQuery: a query with aggregates of a table, or of partitions of it, as the engine computes it. */
 
 #ifndef TEAK_PUSHDOWN_PUSHED_QUERY_H
 #define TEAK_PUSHDOWN_PUSHED_QUERY_H
@@ -18,6 +18,7 @@
 #include "format/string_codec.h"
 #include "condition/pushed_columns.h"
 #include "condition/pushed_condition.h"
+#include "table/open_table.h"
 #include "pushdown/pushed_expression.h"
 
 #include "group_by_handler.h"
@@ -28,7 +29,7 @@ namespace teak {
 class PushedQuery {
  public:
   PushedQuery(TABLE *table, const RowCodec &rows, const KeyCodec &primary)
-      : table_(table), rows_(rows), columns_(table, rows, primary) {}
+      : table_(table), columns_(table, rows, primary) {}
   PushedQuery(const PushedQuery &) = delete;
   PushedQuery &operator=(const PushedQuery &) = delete;
 
@@ -52,13 +53,15 @@ class PushedQuery {
   bool set(const Query &query, bool has_all_items);
   /* Whether it has a MIN or MAX. */
   bool has_extremes() const;
+  /* Whether results depend on the order of the rows: sums of floats, and values that are equal but not the same. */
+  bool depends_on_order() const;
 
   TABLE *table() const { return table_; }
   const std::vector<Result> &results() const { return results_; }
   const std::vector<Key> &keys() const { return keys_; }
   const PushedCondition &condition() const { return condition_; }
 
-  teak_status open(teak_transaction *transaction, teak_table *table, size_t memory_max,
+  teak_status open(teak_transaction *transaction, const std::vector<OpenTable *> &tables, size_t memory_max,
                    const teak_aggregate_calls *calls, teak_aggregate **aggregate) const;
 
  private:
@@ -71,7 +74,6 @@ class PushedQuery {
   bool add_extreme(Item_sum *item, teak_aggregate_item *aggregate, Result *result);
 
   TABLE *table_;
-  const RowCodec &rows_;
   PushedColumns columns_;
   PushedCondition condition_{&columns_};
   std::vector<Key> keys_;

@@ -218,13 +218,21 @@ typedef enum teak_aggregate_kind {
   TEAK_AGGREGATE_MAX_FLOAT = 7,
 } teak_aggregate_kind;
 
-// Aggregates of the rows of an index, from teak_aggregate_open() to teak_aggregate_close(). Used by the thread that
+// Aggregates of the rows of tables, from teak_aggregate_open() to teak_aggregate_close(). Used by the thread that
 // uses the transaction.
 typedef struct teak_aggregate teak_aggregate;
 
 // A condition by which scans pass over pages, from teak_page_filter_open() to teak_page_filter_close(). Used by one
 // thread at a time.
 typedef struct teak_page_filter teak_page_filter;
+
+// A table whose rows teak_aggregate_open() reads.
+typedef struct teak_aggregate_table {
+  // The table.
+  teak_table *table;
+  // How values begin that have the form of the index's columns; others are converted first.
+  teak_slice beginning;
+} teak_aggregate_table;
 
 // A column that a query reads.
 typedef struct teak_read_column {
@@ -290,8 +298,6 @@ typedef struct teak_aggregate_item {
 
 // What is computed from rows.
 typedef struct teak_aggregate_query {
-  // How values begin that have the form of the index's columns; others are converted first.
-  teak_slice beginning;
   // The columns that are read, each once.
   const teak_read_column *columns;
   // Their number.
@@ -320,9 +326,13 @@ typedef struct teak_aggregate_calls {
   // Whether a condition of the caller, of which `condition` is the number, is true for a byte string. May be NULL if
   // there is none of kind TEAK_CONDITION_ACCEPTED.
   bool (*accepts)(void *context, size_t condition, teak_slice text);
-  // Sets `converted` to a value with the form of the index's columns; it remains valid until the next call. Returns
-  // false if the value is malformed.
-  bool (*convert)(void *context, teak_slice key, teak_slice value, teak_slice *converted);
+  // Sets `converted` to a value with the form of the index's columns; it remains valid until the next call. `table`:
+  // the number of the value's table, counted from 0. Returns false if the value is malformed.
+  bool (*convert)(void *context,
+                  size_t table,
+                  teak_slice key,
+                  teak_slice value,
+                  teak_slice *converted);
   // Passed to the calls.
   void *context;
 } teak_aggregate_calls;
@@ -345,9 +355,10 @@ typedef struct teak_page_filter_query {
   void *context;
 } teak_page_filter_query;
 
-// Prepares to compute aggregates of all rows of an index that a consistent read of the transaction sees. Close it
-// before the transaction ends and before the table is closed. TEAK_TABLE_CHANGED as for teak_cursor_open().
-// TEAK_INVALID_ARGUMENT if a number is needed of a column of byte strings or floats, or if an expression calculates
+// Prepares to compute aggregates of all rows that a consistent read of the transaction sees, of the same index of
+// tables with equal columns, such as partitions. They are read one after the other. Close it before the transaction ends and before a
+// table is closed. TEAK_TABLE_CHANGED as for teak_cursor_open().
+// TEAK_INVALID_ARGUMENT if there is no table, if columns differ, if a number is needed of a column of byte strings or floats, or if an expression calculates
 // with an unsigned integer of eight bytes; its sum is allowed.
 //
 // The number of a value is, of an integer, the integer, less 2^63 if it is unsigned and has eight bytes; of a decimal,
@@ -355,7 +366,8 @@ typedef struct teak_page_filter_query {
 // number of a float is its 64 bits as an integer, or, if it is negative, the same of the positive float with the other
 // sign; that of -0.0 is 0.
 teak_status teak_aggregate_open(teak_transaction *transaction,
-                                teak_table *table,
+                                const teak_aggregate_table *tables,
+                                size_t table_count,
                                 uint32_t index,
                                 const teak_aggregate_query *query,
                                 const teak_aggregate_calls *calls,

@@ -1,4 +1,4 @@
-//! Aggregates of the rows of an index, computed by column where pages allow it.
+//! Aggregates of the rows of tables, computed by column where pages allow it.
 
 use crate::cursor::{ColumnBatch, ColumnScan, OpenedPage, Row, suits_columns};
 use crate::error::{EngineError, EngineResult};
@@ -19,13 +19,24 @@ const ROWS_MAX: usize = 4096;
 /// What the caller does for a scan.
 pub trait GroupScanCaller: TextRules {
     /// Converts a value that does not have the form that the columns describe, because it was written before the
-    /// columns were changed. `None` if the value is malformed.
-    fn convert(&mut self, key: &[u8], value: &[u8]) -> Option<&[u8]>;
+    /// columns were changed. `table`: its number among those of the scan. `None` if the value is malformed.
+    fn convert(&mut self, table: usize, key: &[u8], value: &[u8]) -> Option<&[u8]>;
 }
 
-/// Aggregates of the rows of an index that a transaction's view sees.
+/// A table whose rows are read, for example a partition.
+#[derive(Clone, Copy)]
+pub struct GroupedTable<'a> {
+    /// The table.
+    pub table: &'a TableHandle,
+    /// As for [`TableHandle::projection`].
+    pub beginning: &'a [u8],
+}
+
+/// Aggregates of the rows that a transaction's view sees.
 pub struct GroupScan {
-    scan: ColumnScan,
+    /// For each table; read one after the other.
+    scans: Vec<ColumnScan>,
+    /// The columns of the first table, which are of the same types as those of the others.
     choice: ColumnChoice,
     aggregator: Aggregator,
     query: Query,
@@ -42,34 +53,36 @@ enum State {
 }
 
 impl EngineTransaction {
-    /// Prepares to compute aggregates of the rows of an index. `beginning`: as for
-    /// [`TableHandle::projection`]. `columns`: those that the query counts. `memory_max`: of groups, in
-    /// bytes; if they take more, the rows are read several times.
+    /// Prepares to compute aggregates of the rows of the same index of some tables, which have the same columns.
+    /// `columns`: those that the query counts. `memory_max`: of groups, in bytes; if they take more, the rows are read
+    /// several times.
     ///
     /// # Errors
-    /// As [`EngineTransaction::cursor`]; `InvalidArgument` if the index or the query has no such columns, or the query
-    /// calculates with byte strings, with floats except for their own aggregates and conditions, or with unsigned integers
-    /// of eight bytes except for their sum.
+    /// As [`EngineTransaction::cursor`]; `InvalidArgument` if there is no table, if an index or the query has no such
+    /// columns, or the query calculates with byte strings, with floats except for their own aggregates and conditions, or with
+    /// unsigned integers of eight bytes except for their sum.
     pub fn group_scan(
         &mut self,
-        table: &TableHandle,
+        tables: &[GroupedTable<'_>],
         index: IndexNumber,
-        beginning: &[u8],
         columns: &[ReadColumn],
         mut query: Query,
         memory_max: usize,
     ) -> EngineResult<GroupScan> {
-        let scan = self.column_scan(table, index, beginning, columns)?;
+        let scans = tables
+            .iter()
+            .map(|of| self.column_scan(of.table, index, of.beginning, columns));
+        let scans = scans.collect::<EngineResult<Vec<ColumnScan>>>()?;
         query.columns = columns.len();
         let invalid = || EngineError::InvalidArgument("the query does not suit the columns".into());
         let scan = GroupScan {
-            choice: scan.choice().clone(),
-            scan,
+            choice: scans.first().ok_or_else(invalid)?.choice().clone(),
+            scans,
             aggregator: Aggregator::new(query.clone(), memory_max).ok_or_else(invalid)?,
             query,
             state: State::Begin,
         };
-        match scan.is_valid() {
+        match scan.is_valid() && scan.has_equal_columns() {
             true => Ok(scan),
             false => Err(invalid()),
         }
@@ -120,7 +133,6 @@ impl GroupScan {
                 }
                 State::Group(_) => {
                     if self.aggregator.next_pass() {
-                        self.scan.rewind();
                         self.state = State::Begin;
                     }
                 }
@@ -131,47 +143,34 @@ impl GroupScan {
     /// The number of pages that were not read, because no row can match according to the zones of their columns.
     #[must_use]
     pub fn unread_pages(&self) -> u64 {
-        self.scan.unread_pages()
+        self.scans.iter().map(ColumnScan::unread_pages).sum()
     }
 
     /// Makes the next call of `next` read the rows again, in the transaction's current view.
     pub fn rewind(&mut self) {
-        self.scan.rewind();
         self.aggregator.restart();
         self.state = State::Begin;
     }
 
+    /// Reads all rows, in the order of the tables and of their keys.
     fn read(
         &mut self,
         transaction: &mut EngineTransaction,
         caller: &mut dyn GroupScanCaller,
     ) -> EngineResult<()> {
-        let mut gathered = Gathered {
-            rows: 0,
-            vectors: self.choice.vectors(),
-        };
-        while let Some(batch) = self.scan.next(transaction, self.query.condition.as_ref())? {
-            let is_well_formed = match batch {
-                ColumnBatch::Columns(mut columns) => {
-                    // Rows are added in the order of their keys.
-                    gathered.flush(&self.choice, &mut self.aggregator, caller)?;
-                    self.aggregator
-                        .add(&mut OpenedPage(&mut columns), as_rules(caller))?;
-                    true
-                }
-                ColumnBatch::Rows(rows) => {
-                    let (choice, mut rows) = (&mut self.choice, rows.iter());
-                    rows.all(|row| gathered.add(choice, &row, caller).is_some())
-                }
+        let (query, aggregator) = (&self.query, &mut self.aggregator);
+        for (table, scan) in self.scans.iter_mut().enumerate() {
+            scan.rewind();
+            let mut adding = Adding {
+                aggregator,
+                caller,
+                table,
             };
-            if !is_well_formed {
-                return Err(self.scan.malformed_row());
-            }
-            if gathered.rows >= ROWS_MAX {
-                gathered.flush(&self.choice, &mut self.aggregator, caller)?;
-            }
+            read_table(scan, query, transaction, &mut adding)?;
+            // Without its position, it retains no blocks.
+            scan.rewind();
         }
-        gathered.flush(&self.choice, &mut self.aggregator, caller)
+        Ok(())
     }
 
     /// A part of the key of a group, as a value of its column: in the first row of the group that was found. `None` for
@@ -259,6 +258,14 @@ impl GroupScan {
         expression.is_column() || !self.has_unsigned_longs(expression)
     }
 
+    /// Whether the columns of all tables are of the same types.
+    fn has_equal_columns(&self) -> bool {
+        let equal = |scan: &ColumnScan| {
+            (0..self.query.columns).all(|n| scan.choice().column(n) == self.choice.column(n))
+        };
+        self.scans.iter().all(equal)
+    }
+
     /// Whether the aggregates and the condition have numbers where they need them.
     fn is_valid(&self) -> bool {
         let has_numbers = |column: &usize| {
@@ -299,16 +306,58 @@ fn bytes_of_float(float: f64, width: usize) -> Vec<u8> {
     }
 }
 
+/// What takes the rows of a table.
+struct Adding<'a> {
+    aggregator: &'a mut Aggregator,
+    caller: &'a mut dyn GroupScanCaller,
+    table: usize,
+}
+
+fn read_table(
+    scan: &mut ColumnScan,
+    query: &Query,
+    transaction: &mut EngineTransaction,
+    adding: &mut Adding<'_>,
+) -> EngineResult<()> {
+    let mut choice = scan.choice().clone();
+    let mut gathered = Gathered {
+        rows: 0,
+        vectors: choice.vectors(),
+    };
+    while let Some(batch) = scan.next(transaction, query.condition.as_ref())? {
+        let is_well_formed = match batch {
+            ColumnBatch::Columns(mut columns) => {
+                // Rows are added in the order of their keys.
+                gathered.flush(&choice, adding)?;
+                adding.add(&mut OpenedPage(&mut columns))?;
+                true
+            }
+            ColumnBatch::Rows(rows) => {
+                let mut rows = rows.iter();
+                rows.all(|row| gathered.add(&mut choice, &row, adding).is_some())
+            }
+        };
+        if !is_well_formed {
+            return Err(scan.malformed_row());
+        }
+        if gathered.rows >= ROWS_MAX {
+            gathered.flush(&choice, adding)?;
+        }
+    }
+    gathered.flush(&choice, adding)
+}
+
+impl Adding<'_> {
+    fn add(&mut self, columns: &mut impl Columns<Error = StorageError>) -> EngineResult<()> {
+        Ok(self.aggregator.add(columns, as_rules(self.caller))?)
+    }
+}
+
 impl Gathered {
     /// Passes the rows on.
-    fn flush(
-        &mut self,
-        choice: &ColumnChoice,
-        aggregator: &mut Aggregator,
-        caller: &mut dyn GroupScanCaller,
-    ) -> EngineResult<()> {
+    fn flush(&mut self, choice: &ColumnChoice, adding: &mut Adding<'_>) -> EngineResult<()> {
         if self.rows > 0 {
-            aggregator.add(self, as_rules(caller))?;
+            adding.add(self)?;
             self.rows = 0;
             self.vectors = choice.vectors();
         }
@@ -320,11 +369,11 @@ impl Gathered {
         &mut self,
         choice: &mut ColumnChoice,
         row: &Row<'_>,
-        caller: &mut dyn GroupScanCaller,
+        adding: &mut Adding<'_>,
     ) -> Option<()> {
         let value = match choice.is_of(row.value) {
             true => row.value,
-            false => caller.convert(row.key, row.value)?,
+            false => adding.caller.convert(adding.table, row.key, row.value)?,
         };
         self.rows += 1;
         choice.split(row.key, value, &mut self.vectors).ok()

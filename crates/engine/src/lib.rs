@@ -103,7 +103,7 @@ pub use definition::{INDEXES_MAX, IndexDefinition, METADATA_BYTES_MAX, TableDefi
 pub use engine::Engine;
 pub use error::{EngineError, EngineResult};
 pub use file_system::{FileIo, file_system};
-pub use group_scan::{GroupScan, GroupScanCaller};
+pub use group_scan::{GroupScan, GroupScanCaller, GroupedTable};
 pub use index_list::IndexReport;
 pub use index_number::IndexNumber;
 pub use inspect::IndexStatistics;

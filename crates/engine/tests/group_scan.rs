@@ -7,13 +7,16 @@ use std::sync::Arc;
 use teak_engine::aggregate::{Aggregate, Condition, Expression, Key, Query, Step, TextRules};
 use teak_engine::{
     Column, ColumnKind, Engine, EngineError, EngineTransaction, GroupScan, GroupScanCaller,
-    IndexNumber, PageColumns, ReadColumn, TableHandle,
+    GroupedTable, IndexNumber, PageColumns, ReadColumn, TableHandle,
 };
 use teak_testing::FaultDisk;
 
+#[derive(Default)]
 struct Caller {
     converted: Vec<u8>,
     weighed: usize,
+    /// How many rows of each table were converted.
+    tables: BTreeMap<usize, usize>,
 }
 
 impl TextRules for Caller {
@@ -31,11 +34,19 @@ impl TextRules for Caller {
 }
 
 impl GroupScanCaller for Caller {
-    fn convert(&mut self, key: &[u8], value: &[u8]) -> Option<&[u8]> {
+    fn convert(&mut self, table: usize, key: &[u8], value: &[u8]) -> Option<&[u8]> {
         assert_eq!(key.len(), 4);
+        *self.tables.entry(table).or_default() += 1;
         let text = std::str::from_utf8(value.strip_prefix(&[1])?).ok()?;
         self.converted = current(1, text);
         Some(&self.converted)
+    }
+}
+
+fn grouped(table: &TableHandle) -> GroupedTable<'_> {
+    GroupedTable {
+        table,
+        beginning: &[FORM],
     }
 }
 
@@ -43,6 +54,15 @@ impl GroupScanCaller for Caller {
 fn open_scan(
     t: &mut EngineTransaction,
     table: &TableHandle,
+    min: u64,
+    memory_max: usize,
+) -> GroupScan {
+    open_scan_of(t, &[grouped(table)], min, memory_max)
+}
+
+fn open_scan_of(
+    t: &mut EngineTransaction,
+    tables: &[GroupedTable<'_>],
     min: u64,
     memory_max: usize,
 ) -> GroupScan {
@@ -65,9 +85,8 @@ fn open_scan(
         ],
     };
     let scan = t.group_scan(
-        table,
+        tables,
         IndexNumber::ROWS,
-        &[FORM],
         &[1, 2].map(ReadColumn::Value),
         query,
         memory_max,
@@ -78,10 +97,7 @@ fn open_scan(
 type Groups = BTreeMap<String, (u64, u64, u64)>;
 
 fn groups(t: &mut EngineTransaction, scan: &mut GroupScan) -> Groups {
-    let mut caller = Caller {
-        converted: Vec::new(),
-        weighed: 0,
-    };
+    let mut caller = Caller::default();
     let mut groups = Groups::new();
     while let Some(group) = scan.next(t, &mut caller).unwrap() {
         let key = String::from_utf8(scan.key(group, 0).unwrap()).unwrap();
@@ -102,6 +118,64 @@ fn expected(rows: &BTreeMap<u32, (u64, String)>, min: u64) -> Groups {
         *group = (group.0 + 1, group.1 + number, group.2.max(*number));
     }
     groups
+}
+
+/// The rows of all tables, each with a form of its own, are in the same groups.
+#[test]
+fn tables_are_aggregated_together() {
+    const OTHER_FORM: u8 = 3;
+    let (engine, table) = table();
+    let other = other_table(&engine);
+    let text = |key: u32| format!("{}{}", ["A", "a"][key as usize % 2], key % 40);
+    let mut rows = BTreeMap::new();
+    commit(&engine, |t| {
+        for key in 0..3000u32 {
+            put(t, &table, key, &current(u64::from(key), &text(key)));
+            let mut value = current(7, &text(key).to_ascii_lowercase());
+            value[0] = OTHER_FORM;
+            put(t, &other, key, &value);
+            rows.insert(key, (u64::from(key), text(key)));
+            rows.insert(10_000 + key, (7, text(key)));
+        }
+        // Of an earlier form.
+        put(t, &other, 5000, &[&[1], &b"a0"[..]].concat());
+        rows.insert(15_000, (1, "a0".to_owned()));
+    });
+    engine.settle().unwrap();
+    let mut t = begin(&engine);
+    let tables = [
+        grouped(&table),
+        GroupedTable {
+            table: &other,
+            beginning: &[OTHER_FORM],
+        },
+    ];
+    for memory_max in [0, 1 << 20] {
+        let mut scan = open_scan_of(&mut t, &tables, 0, memory_max);
+        for _ in 0..2 {
+            assert_eq!(groups(&mut t, &mut scan), expected(&rows, 0));
+            scan.rewind();
+        }
+    }
+    let mut scan = open_scan_of(&mut t, &tables, 0, 1 << 20);
+    let mut caller = Caller::default();
+    while let Some(group) = scan.next(&mut t, &mut caller).unwrap() {
+        let found = scan.key(group, 0).unwrap();
+        let number: u32 = String::from_utf8(found[1..].to_vec())
+            .unwrap()
+            .parse()
+            .unwrap();
+        assert_eq!(found, text(number).into_bytes(), "the first table's text");
+    }
+    assert_eq!(caller.tables, BTreeMap::from([(1, 1)]));
+    let query = Query {
+        columns: 0,
+        condition: None,
+        keys: vec![],
+        aggregates: vec![Aggregate::CountRows],
+    };
+    let none = t.group_scan(&[], IndexNumber::ROWS, &[], query, 0);
+    assert!(matches!(none.err(), Some(EngineError::InvalidArgument(_))));
 }
 
 #[test]
@@ -245,12 +319,9 @@ fn columns_of_keys_are_read_and_strings_are_judged_once() {
     };
     let read = [key, ReadColumn::Value(2)];
     let mut scan = t
-        .group_scan(&table, IndexNumber::ROWS, &[FORM], &read, query, 0)
+        .group_scan(&[grouped(&table)], IndexNumber::ROWS, &read, query, 0)
         .unwrap();
-    let mut caller = Caller {
-        converted: Vec::new(),
-        weighed: 0,
-    };
+    let mut caller = Caller::default();
     assert_eq!(scan.next(&mut t, &mut caller).unwrap(), Some(0));
     let is_changed = |key: u32| key.is_multiple_of(900);
     let kept = |key: &u32| *key >= 10 && (is_changed(*key) || text(*key).starts_with('a'));
@@ -271,10 +342,7 @@ fn malformed_rows_and_unsuitable_queries_are_errors() {
     commit(&engine, |t| put(t, &table, 1, &[9, 9]));
     let mut t = begin(&engine);
     let mut scan = open_scan(&mut t, &table, 0, 1 << 20);
-    let mut caller = Caller {
-        converted: Vec::new(),
-        weighed: 0,
-    };
+    let mut caller = Caller::default();
     let error = scan.next(&mut t, &mut caller).unwrap_err();
     assert!(error.to_string().contains("malformed"), "{error}");
     let mut open = |columns: &[usize], aggregate| {
@@ -285,7 +353,7 @@ fn malformed_rows_and_unsuitable_queries_are_errors() {
             aggregates: vec![aggregate],
         };
         let columns: Vec<_> = columns.iter().copied().map(ReadColumn::Value).collect();
-        let scan = t.group_scan(&table, IndexNumber::ROWS, &[FORM], &columns, query, 0);
+        let scan = t.group_scan(&[grouped(&table)], IndexNumber::ROWS, &columns, query, 0);
         scan.map(|_| ())
     };
     let sum = |steps| Aggregate::Sum(Expression::new(steps).unwrap());
@@ -376,10 +444,7 @@ fn floats_are_added_in_the_order_of_the_rows() {
         .collect();
 
     let mut t = begin(&engine);
-    let mut caller = Caller {
-        converted: Vec::new(),
-        weighed: 0,
-    };
+    let mut caller = Caller::default();
     let aggregates = || {
         vec![
             Aggregate::SumFloats(0),
@@ -392,9 +457,8 @@ fn floats_are_added_in_the_order_of_the_rows() {
         let groups = if keys.is_empty() { 1 } else { 3 };
         let mut scan = t
             .group_scan(
-                &table,
+                &[grouped(&table)],
                 IndexNumber::ROWS,
-                &[FORM],
                 &[1, 2, 3].map(ReadColumn::Value),
                 query_of_floats(keys, aggregates()),
                 1 << 20,
@@ -439,7 +503,7 @@ fn floats_are_only_aggregated() {
     ] {
         let query = query_of_floats(keys, vec![aggregate]);
         let columns = [1, 2, 3].map(ReadColumn::Value);
-        let refused = t.group_scan(&table, IndexNumber::ROWS, &[FORM], &columns, query, 0);
+        let refused = t.group_scan(&[grouped(&table)], IndexNumber::ROWS, &columns, query, 0);
         assert!(matches!(
             refused.err(),
             Some(EngineError::InvalidArgument(_))

@@ -1,15 +1,15 @@
-//! Aggregates of the rows of an index.
+//! Aggregates of the rows of tables.
 
 use super::aggregate_query::{columns_of, query_of, teak_aggregate_query};
-use crate::boundary::{Failure, boundary, free, reference};
+use crate::boundary::{Failure, array, boundary, free, reference};
 use crate::handles::{teak_table, teak_transaction};
 use crate::slice::teak_slice;
 use crate::status::teak_status::{self, TEAK_NOT_FOUND, TEAK_OK};
 use ::teak_engine::aggregate::TextRules;
-use ::teak_engine::{GroupScan, GroupScanCaller, IndexNumber};
+use ::teak_engine::{GroupScan, GroupScanCaller, GroupedTable, IndexNumber};
 use std::ffi::c_void;
 
-/// Aggregates of the rows of an index, from teak_aggregate_open() to teak_aggregate_close(). Used by the thread that
+/// Aggregates of the rows of tables, from teak_aggregate_open() to teak_aggregate_close(). Used by the thread that
 /// uses the transaction.
 pub struct teak_aggregate {
     scan: GroupScan,
@@ -40,11 +40,12 @@ pub struct teak_aggregate_calls {
     pub accepts: Option<
         unsafe extern "C" fn(context: *mut c_void, condition: usize, text: teak_slice) -> bool,
     >,
-    /// Sets `converted` to a value with the form of the index's columns; it remains valid until the next call. Returns
-    /// false if the value is malformed.
+    /// Sets `converted` to a value with the form of the index's columns; it remains valid until the next call. `table`:
+    /// the number of the value's table, counted from 0. Returns false if the value is malformed.
     pub convert: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
+            table: usize,
             key: teak_slice,
             value: teak_slice,
             converted: *mut teak_slice,
@@ -78,20 +79,32 @@ impl TextRules for teak_aggregate_calls {
 }
 
 impl GroupScanCaller for teak_aggregate_calls {
-    fn convert(&mut self, key: &[u8], value: &[u8]) -> Option<&[u8]> {
+    fn convert(&mut self, table: usize, key: &[u8], value: &[u8]) -> Option<&[u8]> {
         let (key, value) = (teak_slice::of(key), teak_slice::of(value));
         let mut converted = teak_slice::NONE;
         // SAFETY: the caller's function, with the caller's context.
-        let is_converted = unsafe { self.convert?(self.context, key, value, &raw mut converted) };
+        let is_converted =
+            unsafe { self.convert?(self.context, table, key, value, &raw mut converted) };
         // SAFETY: the caller returned the slice, and keeps it until the next call.
         let bytes = unsafe { converted.bytes() };
         bytes.ok().filter(|_| is_converted)
     }
 }
 
-/// Prepares to compute aggregates of all rows of an index that a consistent read of the transaction sees. Close it
-/// before the transaction ends and before the table is closed. TEAK_TABLE_CHANGED as for teak_cursor_open().
-/// TEAK_INVALID_ARGUMENT if a number is needed of a column of byte strings or floats, or if an expression calculates
+/// A table whose rows teak_aggregate_open() reads.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct teak_aggregate_table {
+    /// The table.
+    pub table: *mut teak_table,
+    /// How values begin that have the form of the index's columns; others are converted first.
+    pub beginning: teak_slice,
+}
+
+/// Prepares to compute aggregates of all rows that a consistent read of the transaction sees, of the same index of
+/// tables with equal columns, such as partitions. They are read one after the other. Close it before the transaction ends and before a
+/// table is closed. TEAK_TABLE_CHANGED as for teak_cursor_open().
+/// TEAK_INVALID_ARGUMENT if there is no table, if columns differ, if a number is needed of a column of byte strings or floats, or if an expression calculates
 /// with an unsigned integer of eight bytes; its sum is allowed.
 ///
 /// The number of a value is, of an integer, the integer, less 2^63 if it is unsigned and has eight bytes; of a decimal,
@@ -101,22 +114,22 @@ impl GroupScanCaller for teak_aggregate_calls {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_aggregate_open(
     transaction: *mut teak_transaction,
-    table: *mut teak_table,
+    tables: *const teak_aggregate_table,
+    table_count: usize,
     index: u32,
     query: *const teak_aggregate_query,
     calls: *const teak_aggregate_calls,
     aggregate: *mut *mut teak_aggregate,
 ) -> teak_status {
     let handle = transaction;
-    boundary!([owned(transaction), reference(table), reference(query), reference(calls), out(aggregate)] {
+    boundary!([owned(transaction), reference(query), reference(calls), out(aggregate)] {
         // SAFETY: the contract of `boundary`.
-        let (beginning, columns) = unsafe {
-            (query.beginning.bytes()?, columns_of(query.columns, query.column_count)?)
+        let (tables, columns) = unsafe {
+            (tables_of(tables, table_count)?, columns_of(query.columns, query.column_count)?)
         };
         let index = IndexNumber(index);
         let (wanted, memory_max) = (query_of(query)?, query.memory_max);
-        let scan =
-            transaction.group_scan(&table.handle, index, beginning, &columns, wanted, memory_max)?;
+        let scan = transaction.group_scan(&tables, index, &columns, wanted, memory_max)?;
         aggregate.set_handle(teak_aggregate {
             scan,
             transaction: handle,
@@ -126,6 +139,23 @@ pub unsafe extern "C" fn teak_aggregate_open(
         });
         Ok(())
     })
+}
+
+/// # Safety
+/// The contract of `boundary`.
+unsafe fn tables_of<'a>(
+    tables: *const teak_aggregate_table,
+    count: usize,
+) -> Result<Vec<GroupedTable<'a>>, Failure> {
+    // SAFETY: the caller guarantees it.
+    let tables: &'a [teak_aggregate_table] = unsafe { array(tables, count, "tables") }?;
+    let tables = tables.iter().map(|of| {
+        // SAFETY: the caller guarantees it.
+        let (table, beginning) = unsafe { (reference(of.table, "table")?, of.beginning.bytes()?) };
+        let table = &table.handle;
+        Ok(GroupedTable { table, beginning })
+    });
+    tables.collect()
 }
 
 /// Moves to the next group, in no particular order. The first call reads the rows. TEAK_NOT_FOUND after the last group.

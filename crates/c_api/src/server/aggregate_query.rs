@@ -166,8 +166,6 @@ pub struct teak_read_column {
 /// What is computed from rows.
 #[repr(C)]
 pub struct teak_aggregate_query {
-    /// How values begin that have the form of the index's columns; others are converted first.
-    pub beginning: crate::slice::teak_slice,
     /// The columns that are read, each once.
     pub columns: *const teak_read_column,
     /// Their number.

@@ -43,12 +43,21 @@ pub fn table() -> (Engine, TableHandle) {
 pub fn table_with(options: EngineOptions) -> (Engine, TableHandle) {
     let disk: Arc<dyn Disk> = Arc::new(FaultDisk::new(1));
     let engine = Engine::open(disk, options).unwrap();
-    let mut definition = definition("./db/t");
+    let table = create_table(&engine, "./db/t");
+    (engine, table)
+}
+
+/// Another table with the same columns.
+pub fn other_table(engine: &Engine) -> TableHandle {
+    create_table(engine, "./db/other")
+}
+
+fn create_table(engine: &Engine, name: &str) -> TableHandle {
+    let mut definition = definition(name);
     definition.indexes.truncate(1);
     definition.indexes[0].columns = columns();
     engine.create_table(&definition).unwrap();
-    let table = engine.open_table("./db/t").unwrap();
-    (engine, table)
+    engine.open_table(name).unwrap()
 }
 
 /// A table whose leaves have many pages.

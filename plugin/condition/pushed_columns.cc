@@ -64,6 +64,8 @@ bool has_floats(const Field *field) {
 
 bool has_texts(const Field *field) { return is_char(field) || field->real_type() == MYSQL_TYPE_VARCHAR; }
 
+bool has_blobs(const Field *field) { return field->real_type() == MYSQL_TYPE_BLOB; }
+
 bool can_be_grouped(const Field *field) {
   // Equal values may be stored as different bytes.
   if (field->compression_method() != nullptr) return false;

@@ -38,9 +38,10 @@ bool have_comparable_numbers(const Field *one, const Field *other);
    grouped by it. */
 bool can_be_grouped(const Field *field);
 
-/* Whether the column has byte strings. */
 bool has_floats(const Field *field);
+/* Whether the column has byte strings, which can be grouped; has_blobs: which cannot (TEXT and BLOB). */
 bool has_texts(const Field *field);
+bool has_blobs(const Field *field);
 
 class PushedColumns {
  public:

@@ -118,7 +118,8 @@ bool PushedCondition::add_of_text(Item_func *function) {
     if (is_constant(argument)) continue;
     if (column.field != nullptr || !find(argument, &column)) return false;
   }
-  if (column.field == nullptr || !has_texts(column.field) || column.field->compression_method() != nullptr)
+  if (column.field == nullptr || !(has_texts(column.field) || has_blobs(column.field)) ||
+      column.field->compression_method() != nullptr)
     return false;
   add_of_column(TEAK_CONDITION_ACCEPTED, column)->operands = static_cast<uint32_t>(texts_.size());
   texts_.push_back({const_cast<Field *>(column.field), function});
@@ -128,6 +129,13 @@ bool PushedCondition::add_of_text(Item_func *function) {
 bool PushedCondition::accepts(size_t number, teak_slice text) const {
   const TextCondition &condition = texts_[number];
   condition.field->set_notnull();
+  if (has_blobs(condition.field)) {
+    auto *blob = static_cast<Field_blob *>(condition.field);
+    blob->set_ptr(static_cast<uint32>(text.len), const_cast<uchar *>(text.data));
+    const bool is_accepted = condition.item->val_bool();
+    blob->reset();  // the bytes may not outlive the call
+    return is_accepted;
+  }
   condition.field->store(reinterpret_cast<const char *>(text.data), text.len, condition.field->charset());
   return condition.item->val_bool();
 }

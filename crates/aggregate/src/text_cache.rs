@@ -7,6 +7,9 @@ use std::hash::BuildHasher;
 /// Bytes of a cache from which it forgets everything.
 const BYTES_MAX: usize = 1 << 20;
 
+/// Maximum length of a string. Longer ones are seldom equal.
+const TEXT_BYTES_MAX: usize = 4096;
+
 /// What was found for byte strings. Its memory is bounded.
 #[derive(Debug, Default)]
 pub(crate) struct TextCache<V> {
@@ -23,8 +26,11 @@ impl<V: Copy> TextCache<V> {
         found.map(|(_, value)| *value)
     }
 
-    /// Adds a string that is not in the cache.
+    /// Adds a string that is not in the cache, if it is not long.
     pub(crate) fn insert(&mut self, text: &[u8], value: V) {
+        if text.len() > TEXT_BYTES_MAX {
+            return;
+        }
         if self.memory_bytes() + text.len() > BYTES_MAX {
             self.clear();
         }
@@ -70,5 +76,10 @@ mod tests {
             assert!(cache.memory_bytes() <= 2 * BYTES_MAX);
         }
         assert_eq!(cache.get(b"never inserted"), None);
+        for (length, found) in [(TEXT_BYTES_MAX, Some(1)), (TEXT_BYTES_MAX + 1, None)] {
+            let text = vec![7; length];
+            cache.insert(&text, 1);
+            assert_eq!(cache.get(&text), found);
+        }
     }
 }

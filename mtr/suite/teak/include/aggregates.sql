@@ -59,6 +59,8 @@ BEGIN
   SELECT COUNT(*), SUM(id) FROM t WHERE tiny <> small AND large >= plain AND NOT id = small;
   SELECT COUNT(*) FROM t WHERE large <= small OR larger > large;
   SELECT COUNT(*) FROM t WHERE price < whole OR moment >= fine OR moment > day;
+  SELECT COUNT(*), SUM(plain) FROM t WHERE text LIKE 'T_' OR text < 't' AND text BETWEEN '' AND 's';
+  SELECT tiny, COUNT(text), MIN(price) FROM t WHERE text IN ('tt', '', name) AND text <> 'x' GROUP BY tiny ORDER BY 1;
   SELECT COUNT(DISTINCT tiny) FROM t;
   SELECT tiny, COUNT(*) FROM t GROUP BY tiny WITH ROLLUP;
   SELECT SUM(huge) FROM t;

@@ -3,7 +3,7 @@
 use crate::boundary::{Failure, Out, Outcome, boundary};
 use crate::handles::{teak_table, teak_transaction};
 use crate::slice::teak_slice;
-use crate::status::teak_status;
+use crate::status::teak_status::{self, TEAK_NOT_FOUND, TEAK_OK};
 use ::teak_engine::{
     EngineError, EngineResult, EngineTransaction, IndexNumber, RowChange, RowEntry,
 };
@@ -336,6 +336,23 @@ pub unsafe extern "C" fn teak_transaction_delete_range(
         };
         count.set(deleted);
         Ok(())
+    })
+}
+
+/// Locks a row exclusively, as a read with TEAK_LOCK_EXCLUSIVE does, for a caller that knows what the row contains: reads
+/// the row only if filters in memory do not decide whether it exists. TEAK_NOT_FOUND if it does not; of about 100 such
+/// rows, one may be locked. `key`: of index 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_lock_row(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    key: teak_slice,
+) -> teak_status {
+    boundary!([owned(transaction), reference(table), bytes(key)] {
+        Ok(match transaction.lock_row(&table.handle, key)? {
+            true => TEAK_OK,
+            false => TEAK_NOT_FOUND,
+        })
     })
 }
 

@@ -58,6 +58,7 @@ mod inspect;
 mod job_list;
 mod load;
 mod lock_absent;
+mod lock_row;
 mod locks;
 mod log_report;
 mod maintenance;

@@ -13,7 +13,7 @@ use crate::core::index::Index;
 use crate::error::EngineResult;
 use crate::transaction::TransactionContext;
 use std::time::Instant;
-use teak_base::{Operation, StorageResult, WriteId, WriteStatus};
+use teak_base::{CommitSequence, Operation, StorageResult, WriteId, WriteRangeStatus, WriteStatus};
 use teak_transactions::{LockId, LockMode, RangeQueuePositions, RowName, TransactionId};
 use teak_tree::{OlderVersions, StoredValue, Visit};
 
@@ -218,6 +218,19 @@ pub(crate) struct LockingRead<'a> {
     pub row: RowName<'a>,
     pub mode: LockMode,
     pub waits: bool,
+    /// Whether the row is read. Otherwise its value is not returned, and filters may show that it exists.
+    pub needs_value: bool,
+}
+
+/// Whether filters say, without reading a block, that a key of which no version is in memory exists, and that the
+/// transaction sees it. Another active transaction may have written only memtables, or runs for which this is `false`.
+fn is_known_to_exist(context: &TransactionContext<'_>, index: &Index, key: &[u8]) -> bool {
+    let snapshot = context.transaction.snapshot();
+    let newest = snapshot.unwrap_or(CommitSequence(u64::MAX));
+    let ids = context.core.transactions.ids();
+    index.tree.has_settled_key(key, &|min, max| {
+        ids.range_status(min, max, newest) == WriteRangeStatus::Settled
+    })
 }
 
 /// The result of one pass through the steps.
@@ -321,8 +334,13 @@ impl LockingRead<'_> {
         } else {
             Some(read_newest_version(core, index, key, me, Some(value))?)
         };
-        let Some(found) = found else {
-            return Ok(Pass::MustRead);
+        let found = match found {
+            Some(found) => found,
+            // Newer versions would be in memtables, or in runs that are not settled.
+            None if !self.needs_value && is_known_to_exist(context, index, key) => {
+                NewestVersion::Live(WriteId::SETTLED)
+            }
+            None => return Ok(Pass::MustRead),
         };
         let is_mine = match found {
             NewestVersion::Uncommitted(id) => return Ok(Pass::BlockedByWrite(id)),

@@ -45,6 +45,12 @@ fn lock_row(transaction: &mut EngineTransaction, table: &TableHandle) {
     assert_eq!(row.map(|row| row.value), Some(b"0".as_slice()));
 }
 
+/// Reads the blocks of the filter.
+fn lock_unread_row(transaction: &mut EngineTransaction, table: &TableHandle) {
+    assert!(transaction.lock_row(table, b"k0500").unwrap());
+    assert!(!transaction.lock_row(table, b"k0500+").unwrap());
+}
+
 fn lock_absent_key(transaction: &mut EngineTransaction, table: &TableHandle) {
     assert!(
         transaction
@@ -78,11 +84,12 @@ fn hot_key(number: usize) -> String {
 
 #[test]
 fn a_check_that_reads_a_block_holds_no_latch() {
-    let works: [Work; 5] = [
+    let works: [Work; 6] = [
         insert_duplicate,
         insert_new,
         update_row,
         lock_row,
+        lock_unread_row,
         lock_absent_key,
     ];
     for work in works {

@@ -37,6 +37,7 @@ mod latched_reads;
 mod latency;
 mod load;
 mod lock_reports;
+mod lock_row;
 mod locking_reads;
 mod log_bound;
 mod many_write_ids;

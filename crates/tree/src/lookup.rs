@@ -202,6 +202,41 @@ impl Tree {
     }
 }
 
+impl Tree {
+    /// Whether filters in memory say that a key is in a run whose writes are all settled, and in none of the
+    /// newer runs. `is_settled` decides about the ids of a range. Memtables are not searched. `false`
+    /// also if this is not known without reading a block. Filters may be wrong about a key that is
+    /// nowhere, and the key may have been deleted in that run.
+    #[must_use]
+    pub fn has_settled_key(
+        &self,
+        key: &[u8],
+        is_settled: &dyn Fn(WriteId, WriteId) -> bool,
+    ) -> bool {
+        let version = self.load_version();
+        let key = LookupKey::new(key);
+        let mut found = false;
+        let visit = |run: &RunRef| {
+            if !run.may_contain(key.bytes()) {
+                return Ok(Some(Visit::Continue));
+            }
+            let handle = &run.handle;
+            Ok(match handle.run.filter_has_key(&key) {
+                Some(true) => {
+                    let ids = handle.description().write_ids;
+                    found =
+                        handle.is_settled() || ids.is_none_or(|(min, max)| is_settled(min, max));
+                    Some(Visit::Stop)
+                }
+                Some(false) => Some(Visit::Continue),
+                None => None,
+            })
+        };
+        let known = for_runs_on_path(&self.nodes, &version, &key, BlockSource::Memory, visit);
+        found && matches!(known, Ok(true))
+    }
+}
+
 /// Returns `false` if the visit has ended at a block that is not in memory.
 fn visit_version(
     nodes: &NodeReader,

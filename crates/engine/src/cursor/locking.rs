@@ -369,6 +369,7 @@ impl LockingCursor {
             row: RowName::new(&position.index.ranges, key),
             mode: self.mode,
             waits,
+            needs_value: true,
         };
         read.run(&mut context, &mut position.value)
     }

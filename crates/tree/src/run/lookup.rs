@@ -90,6 +90,22 @@ impl Run {
         Ok(Some(Visit::Continue))
     }
 
+    /// Whether the run has a key according to its filter. `None` if that is not in memory, if there is none,
+    /// and if a range tombstone covers the key.
+    pub(crate) fn filter_has_key(&self, key: &LookupKey<'_>) -> Option<bool> {
+        let mut tombstones = self.description.range_tombstones.iter();
+        if tombstones.any(|tombstone| tombstone.covers(key.bytes())) {
+            return None;
+        }
+        if !self.spans(key.bytes()) || self.description.index.is_empty() {
+            return Some(false);
+        }
+        let number = self.description.index.block_of(key.bytes());
+        let block = self.index_block_in_memory(number)?;
+        let hash = key.hash_for(self.description.filter_keys);
+        block.has_filter().then(|| self.filter_passes(&block, hash))
+    }
+
     /// Whether a key is between the first and the last key of the run.
     #[inline]
     pub(super) fn spans(&self, key: &[u8]) -> bool {

@@ -38,6 +38,7 @@
 #include "handler/row_writer.h"
 #include "handler/scan.h"
 #include "handler/table_statistics.h"
+#include "handler/unread_rows.h"
 #include "table/open_table.h"
 
 namespace teak {
@@ -124,6 +125,7 @@ class ha_teak final : public ServerHandler {
   int rnd_end() override;
   int rnd_next(uchar *record) override { return scan_.next_row(record); }
   int rnd_pos(uchar *record, uchar *position) override { return fetcher_.fetch_by_position(position, record); }
+  int rnd_pos_by_record(uchar *record) override;
   void position(const uchar *record) override { positions_.store_of_record(record, ref); }
   int cmp_ref(const uchar *left, const uchar *right) override { return positions_.compare(left, right); }
   int index_init(uint key, bool sorted) override;
@@ -192,6 +194,7 @@ class ha_teak final : public ServerHandler {
   RowWriter writer_{open_, locks_, positions_, conflicting_row_};
   PrimaryRange deleted_range_;  // of a DELETE that the engine executes as a whole
   AutoIncrement auto_increment_{open_, locks_};
+  UnreadRows unread_rows_{open_, locks_};
   TableStatistics statistics_{open_};
   Costs costs_{open_};
   DsMrr_impl multi_range_;  // the server's implementation of multi-range reads

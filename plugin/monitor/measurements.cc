@@ -20,6 +20,7 @@ namespace teak {
 std::atomic<uint64_t> group_by_pushdowns;
 std::atomic<uint64_t> pages_passed_over;
 std::atomic<uint64_t> pages_unread;
+std::atomic<uint64_t> read_free_rows;
 std::atomic<uint64_t> tables_analyzed;
 
 namespace {
@@ -58,6 +59,7 @@ Measurements measure() {
   found.group_by_pushdowns = group_by_pushdowns.load(std::memory_order_relaxed);
   found.pages_passed_over = pages_passed_over.load(std::memory_order_relaxed);
   found.pages_unread = pages_unread.load(std::memory_order_relaxed);
+  found.read_free_rows = read_free_rows.load(std::memory_order_relaxed);
   found.tables_analyzed = tables_analyzed.load(std::memory_order_relaxed);
   return found;
 }

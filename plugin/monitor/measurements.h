@@ -22,6 +22,7 @@ extern std::atomic<uint64_t> group_by_pushdowns;
 extern std::atomic<uint64_t> pages_passed_over;
 /* Pages that scans and aggregates have not read, because their minima and maxima excluded the condition. */
 extern std::atomic<uint64_t> pages_unread;
+extern std::atomic<uint64_t> read_free_rows;
 /* Tables that the background thread has sampled. */
 extern std::atomic<uint64_t> tables_analyzed;
 
@@ -39,6 +40,7 @@ struct Measurements {
   uint64_t group_by_pushdowns;
   uint64_t pages_passed_over;
   uint64_t pages_unread;
+  uint64_t read_free_rows;
   uint64_t tables_analyzed;
 };
 

@@ -137,6 +137,7 @@ constexpr Measurement measurement_variables[] = {
     {"group_by_pushdowns", &Measurements::group_by_pushdowns},
     {"pages_passed_over", &Measurements::pages_passed_over},
     {"pages_unread", &Measurements::pages_unread},
+    {"read_free_rows", &Measurements::read_free_rows},
     {"tables_analyzed", &Measurements::tables_analyzed},
 };
 

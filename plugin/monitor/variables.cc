@@ -35,6 +35,7 @@ uint io_capacity;
 my_bool directio;
 my_bool accepts_tokudb;
 my_bool analyzes_automatically;
+my_bool reads_no_replicated_rows;
 uint open_files;
 ulonglong max_lock_memory;
 ulonglong loader_memory_size;
@@ -198,6 +199,10 @@ static MYSQL_SYSVAR_UINT(background_threads, background_threads, PLUGIN_VAR_RQCM
 static MYSQL_SYSVAR_UINT(checkpoint_period, checkpoint_period, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                          "Seconds between rounds of checkpoints", nullptr, nullptr, 60, 1, 86400, 0);
 
+static MYSQL_SYSVAR_BOOL(read_free_replication, reads_no_replicated_rows, PLUGIN_VAR_OPCMDARG,
+                         "A replica changes and deletes rows without reading them, if row events have all columns",
+                         nullptr, nullptr, false);
+
 static MYSQL_SYSVAR_BOOL(directio, directio, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
                          "Index files bypass the cache of the operating system (O_DIRECT), if the file system allows "
                          "it. The log does not",
@@ -289,6 +294,7 @@ struct st_mysql_sys_var *system_variables[] = {MYSQL_SYSVAR(cache_size),
                                                MYSQL_SYSVAR(open_files),
                                                MYSQL_SYSVAR(refuse_stale_writes),
                                                MYSQL_SYSVAR(condition_pushdown),
+                                               MYSQL_SYSVAR(read_free_replication),
                                                MYSQL_SYSVAR(group_by_pushdown),
                                                MYSQL_SYSVAR(max_lock_memory),
                                                MYSQL_SYSVAR(last_lock_timeout),
@@ -335,6 +341,8 @@ ulonglong session_bulk_load_rows_per_second(THD *thd) { return THDVAR(thd, bulk_
 ulonglong session_bulk_load_bytes_per_second(THD *thd) { return THDVAR(thd, bulk_load_bytes_per_second); }
 
 bool auto_analyze() { return analyzes_automatically; }
+
+bool read_free_replication() { return reads_no_replicated_rows; }
 
 uint analyze_seconds(THD *thd) { return THDVAR(thd, analyze_time); }
 

@@ -34,6 +34,7 @@ extern struct st_mysql_sys_var *system_variables[];
 
 /* In milliseconds; 0: do not wait. */
 uint session_lock_timeout(THD *thd);
+bool read_free_replication();
 bool session_condition_pushdown(THD *thd);
 bool session_group_by_pushdown(THD *thd);
 bool session_refuse_stale_writes(THD *thd);

@@ -2,8 +2,8 @@
 
 from . import wire
 
-# A lock timeout, a deadlock, a row that changed since the snapshot.
-CONFLICTS = (1205, 1213, 1020)
+# A lock timeout, a deadlock, a row or the definition of a table that changed since the snapshot.
+CONFLICTS = (1205, 1213, 1020, 1412)
 # Errors after which the session no longer exists; the first is the client library's number for a lost connection.
 LOST = (wire.CONNECTION_LOST, 2002, 2003, 2006, 2027, 2055, 1053, 1927)
 

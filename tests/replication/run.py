@@ -8,6 +8,7 @@ Scenarios, each with its own servers:
   kill          kill -9 of primary and replica while money moves (kills.py); the replica logs what it applies
   kill-plain    the same with a replica without a binary log and with four workers
   row-parallel  the load of row, applied by eight workers in optimistic mode
+  unread        changes of rows that the replica does not read, for each binlog_row_image (unread.py)
   parallel      conflicting transactions on few rows, in each slave_parallel_mode (parallel.py)
 
 Each scenario counts as one test.
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from tests.harness import BUILD, SqlError, bank, finish
 
-from . import kills, load, parallel, snapshot
+from . import kills, load, parallel, snapshot, unread
 from .load import Load
 from .servers import Pair, Stopped, compare, log_faults, position_faults
 
@@ -87,6 +88,18 @@ def with_parallel_workers(options, pair):
     return faults, f"{', '.join(results)}; {tables} tables with {rows} rows are the same"
 
 
+def with_unread_rows(options, pair):
+    pair.create()
+    unread.create(pair.primary)
+    pair.catch_up()
+    faults = []
+    for image in ("FULL", "MINIMAL", "NOBLOB"):
+        faults += unread.changes(pair, image, options.seed, 150)
+    faults += unread.missing_row(pair)
+    tables, rows, differences = compare_sides(pair, [unread.DATABASE])
+    return faults + differences, f"{unread.unread_rows(pair.replica)} rows were not read; {tables} tables with {rows} rows are the same"
+
+
 def with_snapshots(options, pair):
     pair.create()
     kills.BANK.create(pair.primary)
@@ -103,16 +116,19 @@ def with_snapshots(options, pair):
     return faults, f"{'; '.join(results)}; {tables} tables with {rows} rows are the same"
 
 
+READ_FREE = "--teak-read-free-replication=ON"
+
 # Name: the scenario, and the options of its servers.
 SCENARIOS = {
     "row": (all_kinds, {"binlog_format": "ROW"}),
     "mixed": (lambda options, pair: all_kinds(options, pair, load.MIXED_KINDS), {"binlog_format": "MIXED"}),
     "statement": (lambda options, pair: all_kinds(options, pair, load.TEXT_KINDS), {"binlog_format": "STATEMENT"}),
-    "row-parallel": (all_kinds, {"replica_options": ["--slave-parallel-threads=8", "--slave-parallel-mode=optimistic"]}),
+    "row-parallel": (all_kinds, {"replica_options": ["--slave-parallel-threads=8", "--slave-parallel-mode=optimistic", READ_FREE]}),
+    "unread": (with_unread_rows, {"replica_options": [READ_FREE]}),
     "parallel": (with_parallel_workers, {"primary_options": ["--binlog-commit-wait-count=3", "--binlog-commit-wait-usec=2000"]}),
     "snapshot": (with_snapshots, {}),
     "kill": (with_kills, {}),
-    "kill-plain": (with_kills, {"replica_options": ["--skip-log-bin", "--skip-log-slave-updates", "--slave-parallel-threads=4"]}),
+    "kill-plain": (with_kills, {"replica_options": ["--skip-log-bin", "--skip-log-slave-updates", "--slave-parallel-threads=4", READ_FREE]}),
 }
 
 

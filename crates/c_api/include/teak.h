@@ -860,6 +860,13 @@ teak_status teak_transaction_delete_range(teak_transaction *transaction,
                                           teak_slice upper,
                                           uint64_t *count);
 
+// Locks a row exclusively, as a read with TEAK_LOCK_EXCLUSIVE does, for a caller that knows what the row contains: reads
+// the row only if filters in memory do not decide whether it exists. TEAK_NOT_FOUND if it does not; of about 100 such
+// rows, one may be locked. `key`: of index 0.
+teak_status teak_transaction_lock_row(teak_transaction *transaction,
+                                      teak_table *table,
+                                      teak_slice key);
+
 // Locks a key of a unique index that has no live entry, so that no other transaction inserts it
 // before this one ends. TEAK_DUPLICATE_KEY when the key has a live entry; it is then not locked.
 teak_status teak_transaction_lock_absent(teak_transaction *transaction,

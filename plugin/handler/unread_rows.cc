@@ -7,7 +7,7 @@
 /* See unread_rows.h.
 
    binlog_row_image of the primary determines the columns of an event: all; only those of the primary key (MINIMAL); or all but
-   BLOB and TEXT (NOBLOB). The handler is not told. The server sets columns that the event lacks to their defaults, so one
+   BLOB and TEXT (NOBLOB). The server does not tell the handler which. It sets columns that the event lacks to their defaults, so one
    column with another value, which is neither in the primary key nor a BLOB, shows that only BLOBs may be missing. */
 
 #include "handler/unread_rows.h"

@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 /// Bytes of a cache from which it forgets everything.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Maximum length of a string. Longer ones are seldom equal.
+/// Maximum length of a string. Longer ones are rarely equal.
 const TEXT_BYTES_MAX: usize = 4096;
 
 /// What was found for byte strings. Its memory is bounded.

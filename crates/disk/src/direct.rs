@@ -29,7 +29,7 @@ const SECTOR: usize = 4096;
 const SECTOR_BYTES: u64 = SECTOR as u64;
 
 /// The sector size of most devices. Reads are multiples of it until a device refuses that: a block
-/// of 17 KiB at any offset is part of five or six sectors of 4 KiB, but seldom fills them.
+/// of 17 KiB at any offset is part of five or six sectors of 4 KiB, but rarely fills them.
 const SMALL_SECTOR: usize = 512;
 
 /// Maximum size of a read or write of the operating system, and of a buffer.

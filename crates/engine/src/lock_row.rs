@@ -2,7 +2,7 @@
 //!
 //! A replica that applies a row event knows the row before the change. It needs the lock, and to know
 //! that the row exists. If filters in memory say that a run has the row's key, and all writes in this run
-//! are committed and visible to everyone, that is the case, but for the false positives of filters.
+//! are committed and visible to all transactions, that is the case, except for the false positives of filters.
 
 use crate::error::EngineResult;
 use crate::index_number::IndexNumber;

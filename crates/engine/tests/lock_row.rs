@@ -56,7 +56,7 @@ fn existing_rows_are_locked_and_changed_without_reading_them() {
     }
     t.commit().unwrap();
     let expected = (0..ROWS).filter(|number| number % 3 != 1);
-    let value = |number: usize| if number % 3 == 0 { "1" } else { "0" };
+    let value = |number: usize| if number.is_multiple_of(3) { "1" } else { "0" };
     let expected: Rows = expected.map(|n| (key(n), value(n).into())).collect();
     assert_eq!(rows(&engine, &table), expected);
 }

@@ -8,7 +8,8 @@
 
    binlog_row_image of the primary determines the columns of an event: all; only those of the primary key (MINIMAL); or all but
    BLOB and TEXT (NOBLOB). The server does not tell the handler which. It sets columns that the event lacks to their defaults, so one
-   column with another value, which is neither in the primary key nor a BLOB, shows that only BLOBs may be missing. */
+   column with another value, which is neither in the primary key nor a BLOB, shows that only BLOBs may be missing, and a BLOB with
+   another value is not missing. */
 
 #include "handler/unread_rows.h"
 
@@ -37,16 +38,20 @@ bool UnreadRows::has_all_columns(const uchar *record) const {
   const Share &share = *open_.share();
   // Keys that an ALTER TABLE builds may have any columns.
   if (share.building() != nullptr) return false;
-  // The old row is only needed for entries of secondary keys.
-  if (share.indexes() == 1) return true;
+  // The binary log of the replica gets the old row.
+  const bool is_logged = table->file->row_logging;
+  // Otherwise the old row is only needed for entries of secondary keys.
+  if (!is_logged && share.indexes() == 1) return true;
   bool has_other_than_key = false;
   for (Field **each = table->field; *each != nullptr; each++) {
     const Field *field = *each;
+    const bool is_default = has_default(table, field, record);
     if ((field->flags & BLOB_FLAG) != 0) {
       // Entries of clustering keys are compared with the old row.
-      if ((field->flags & PART_KEY_FLAG) != 0 || share.has_clustering_key()) return false;
+      const bool is_needed = is_logged || (field->flags & PART_KEY_FLAG) != 0 || share.has_clustering_key();
+      if (is_needed && is_default) return false;
     } else if ((field->flags & PRI_KEY_FLAG) == 0) {
-      has_other_than_key = has_other_than_key || !has_default(table, field, record);
+      has_other_than_key = has_other_than_key || !is_default;
     }
   }
   return has_other_than_key;

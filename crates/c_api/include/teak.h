@@ -861,7 +861,7 @@ teak_status teak_transaction_delete_range(teak_transaction *transaction,
                                           uint64_t *count);
 
 // Locks a row exclusively, as a read with TEAK_LOCK_EXCLUSIVE does, for a caller that knows what the row contains: reads
-// the row only if filters in memory do not decide whether it exists. TEAK_NOT_FOUND if it does not; of about 100 such
+// the row only if filters in memory do not decide whether it exists. TEAK_NOT_FOUND if it does not; of about 50 such
 // rows, one may be locked. `key`: of index 0.
 teak_status teak_transaction_lock_row(teak_transaction *transaction,
                                       teak_table *table,

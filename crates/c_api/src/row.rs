@@ -340,7 +340,7 @@ pub unsafe extern "C" fn teak_transaction_delete_range(
 }
 
 /// Locks a row exclusively, as a read with TEAK_LOCK_EXCLUSIVE does, for a caller that knows what the row contains: reads
-/// the row only if filters in memory do not decide whether it exists. TEAK_NOT_FOUND if it does not; of about 100 such
+/// the row only if filters in memory do not decide whether it exists. TEAK_NOT_FOUND if it does not; of about 50 such
 /// rows, one may be locked. `key`: of index 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_lock_row(

@@ -14,8 +14,10 @@
 use crate::disk::{Disk, DiskFile};
 use crate::locks::DiskLock;
 use crate::real::{RealDisk, RealFile, read_write};
+use crate::system::reads_sectors_directly;
 use parking_lot::{Mutex, MutexGuard};
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -28,7 +30,7 @@ use teak_base::{StorageError, StorageResult};
 const SECTOR: usize = 4096;
 const SECTOR_BYTES: u64 = SECTOR as u64;
 
-/// The sector size of most devices. Reads are multiples of it until a device refuses that: a block
+/// The sector size of most devices. Where the file system permits, reads are multiples of it until a device refuses that: a block
 /// of 17 KiB at any offset is part of five or six sectors of 4 KiB, but rarely fills them.
 const SMALL_SECTOR: usize = 512;
 
@@ -127,16 +129,24 @@ impl DirectDisk {
     /// `Io` when the file system has no direct I/O.
     pub fn new(directory: &Path, extension: &'static str) -> StorageResult<Self> {
         let existing = directory.ancestors().find(|path| path.exists());
-        let path = existing.unwrap_or(directory).join(PROBE_FILE);
+        let existing = existing.unwrap_or(directory);
+        let path = existing.join(PROBE_FILE);
         let probed = probe(&path);
         // The probe fails if the file could not be created, so there is nothing else to report.
         let _ = std::fs::remove_file(&path);
         probed.map_err(|error| StorageError::from_io("open for direct I/O", &path, error))?;
+        let opened = File::open(existing);
+        let has_small_sectors = opened.is_ok_and(|directory| reads_sectors_directly(&directory));
+        let read_sector = if has_small_sectors {
+            SMALL_SECTOR
+        } else {
+            SECTOR
+        };
         Ok(Self {
             extension,
             shared: Arc::new(Shared {
                 locks: SectorLocks(std::array::from_fn(|_| Mutex::new(()))),
-                read_sector: AtomicUsize::new(SMALL_SECTOR),
+                read_sector: AtomicUsize::new(read_sector),
             }),
         })
     }

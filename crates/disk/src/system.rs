@@ -42,6 +42,22 @@ pub(crate) fn prefetch(file: &File, offset: u64, bytes: u64) {
     }
 }
 
+/// Whether reads of a directory's files bypass the cache of the operating system if they are aligned to the
+/// sectors of the device. Other file systems may read by that cache if they are not aligned to its pages.
+pub(crate) fn reads_sectors_directly(directory: &File) -> bool {
+    const EXT4: u64 = 0xef53;
+    const XFS: u64 = 0x5846_5342;
+    let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the descriptor is open as long as `directory` is borrowed, and the memory is that of the type.
+    let outcome = unsafe { libc::fstatfs(directory.as_raw_fd(), found.as_mut_ptr()) };
+    // SAFETY: the call has set the value if it returns 0.
+    outcome == 0
+        && matches!(
+            unsafe { found.assume_init() }.f_type.cast_unsigned(),
+            EXT4 | XFS
+        )
+}
+
 /// Locks a whole file; false when another handle of the file has the lock. The lock is released
 /// when the file is closed, or the process is killed.
 pub(crate) fn try_lock(file: &File) -> io::Result<bool> {

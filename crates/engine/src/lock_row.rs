@@ -1,8 +1,9 @@
 //! Locks a row without reading it.
 //!
 //! A replica that applies a row event knows the row before the change. It needs the lock, and to know
-//! that the row exists. If filters in memory say that a run has the row's key, and all writes in this run
-//! are committed and visible to all transactions, that is the case, except for the false positives of filters.
+//! that the row exists. If filters in memory say that a run has the row's key, that is the case, except for their
+//! false positives, provided that no run that may have the key has deletes, or writes that are not committed and
+//! visible to the transaction.
 
 use crate::error::EngineResult;
 use crate::index_number::IndexNumber;
@@ -14,7 +15,7 @@ use teak_transactions::{LockMode, RowName};
 impl EngineTransaction {
     /// Locks a row exclusively, as a locking read of it does, for a caller that knows what the row
     /// contains. Reads blocks only if filters in memory do not decide whether there is such a row.
-    /// Returns `false`, without a lock, if there is none. Of about 100 rows that do not exist, one may
+    /// Returns `false`, without a lock, if there is none. Of about 50 rows that do not exist, one may
     /// be locked.
     ///
     /// # Errors

@@ -222,8 +222,9 @@ pub(crate) struct LockingRead<'a> {
     pub needs_value: bool,
 }
 
-/// Whether filters say, without reading a block, that a key of which no version is in memory exists, and that the
-/// transaction sees it. Another active transaction may have written only memtables, or runs for which this is `false`.
+/// Whether filters say, without reading a block, that a key of which no version is in memtables exists, and that the
+/// transaction sees all of its versions in runs. So no other transaction has written it. If the key is nowhere, filters may
+/// be wrong.
 fn is_known_to_exist(context: &TransactionContext<'_>, index: &Index, key: &[u8]) -> bool {
     let snapshot = context.transaction.snapshot();
     let newest = snapshot.unwrap_or(CommitSequence(u64::MAX));

@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use std::sync::Arc;
+use std::time::Duration;
 use teak_disk::MemoryDisk;
 use teak_engine::{Engine, TableHandle};
 
@@ -12,7 +13,7 @@ fn key(number: usize) -> String {
 }
 
 /// Rows that all readers see; their index blocks are in memory, most of their pages are not.
-fn stored_rows() -> (Engine, TableHandle) {
+fn stored_rows() -> (Engine, TableHandle, Arc<MemoryDisk>) {
     let disk = Arc::new(MemoryDisk::new());
     let (engine, table) = with_table(&disk);
     commit(&engine, |t| {
@@ -21,9 +22,18 @@ fn stored_rows() -> (Engine, TableHandle) {
         }
     });
     engine.settle().unwrap();
+    reopened(engine, table, &disk)
+}
+
+/// Opens the engine again, and reads the index blocks.
+fn reopened(
+    engine: Engine,
+    table: TableHandle,
+    disk: &Arc<MemoryDisk>,
+) -> (Engine, TableHandle, Arc<MemoryDisk>) {
     drop(table);
     engine.close().unwrap();
-    let engine = open(&disk);
+    let engine = open(disk);
     let table = engine.open_table(TABLE).unwrap();
     let mut t = begin(&engine);
     // Filters exclude nearly all of these, so that only index blocks are read.
@@ -31,7 +41,7 @@ fn stored_rows() -> (Engine, TableHandle) {
     let found = absent.filter(|key| t.lock_row(&table, key.as_bytes()).unwrap());
     assert!(found.count() < ROWS / 20);
     t.rollback();
-    (engine, table)
+    (engine, table, Arc::clone(disk))
 }
 
 fn blocks_read(engine: &Engine) -> u64 {
@@ -40,7 +50,7 @@ fn blocks_read(engine: &Engine) -> u64 {
 
 #[test]
 fn existing_rows_are_locked_and_changed_without_reading_them() {
-    let (engine, table) = stored_rows();
+    let (engine, table, _) = stored_rows();
     let before = blocks_read(&engine);
     let mut t = begin(&engine);
     for number in 0..ROWS {
@@ -63,7 +73,7 @@ fn existing_rows_are_locked_and_changed_without_reading_them() {
 
 #[test]
 fn rows_of_other_transactions_are_waited_for() {
-    let (engine, table) = stored_rows();
+    let (engine, table, _) = stored_rows();
     let (written, locked, new) = (key(10), key(20), "new".to_owned());
     let mut other = begin(&engine);
     update(&mut other, &table, &written, "0", "1").unwrap();
@@ -91,7 +101,7 @@ fn rows_of_other_transactions_are_waited_for() {
 
 #[test]
 fn deleted_rows_are_not_found() {
-    let (engine, table) = stored_rows();
+    let (engine, table, _) = stored_rows();
     commit(&engine, |t| {
         delete(t, &table, &key(5), "0").unwrap();
         for number in 100..200 {
@@ -115,4 +125,54 @@ fn deleted_rows_are_not_found() {
     insert(&mut t, &table, &key(6), "2").unwrap();
     assert!(t.lock_row(&table, key(6).as_bytes()).unwrap());
     t.commit().unwrap();
+}
+
+/// The deletes are in runs above the rows, because their transaction was open when they were flushed.
+#[test]
+fn rows_whose_deletes_are_in_runs_are_not_found() {
+    let (engine, table, disk) = stored_rows();
+    let mut deleting = begin(&engine);
+    for number in (0..ROWS).step_by(10) {
+        delete(&mut deleting, &table, &key(number), "0").unwrap();
+    }
+    engine.settle().unwrap();
+    deleting.commit().unwrap();
+    drop(deleting);
+    let (engine, table, _) = reopened(engine, table, &disk);
+    let mut t = begin(&engine);
+    for number in 0..ROWS {
+        let found = t.lock_row(&table, key(number).as_bytes()).unwrap();
+        assert_eq!(found, number % 10 != 0, "{number}");
+    }
+}
+
+/// Newer runs have none of the rows. Their filters may be wrong.
+#[test]
+fn uncommitted_versions_below_newer_runs_are_waited_for() {
+    let (engine, table, disk) = stored_rows();
+    let mut other = begin(&engine);
+    for number in 0..ROWS {
+        update(&mut other, &table, &key(number), "0", "1").unwrap();
+    }
+    engine.settle().unwrap();
+    for round in 0..5 {
+        commit(&engine, |t| {
+            for number in 0..ROWS {
+                let new = format!("{}-{round}", key(number));
+                insert(t, &table, &new, "2").unwrap();
+            }
+        });
+        engine.settle().unwrap();
+    }
+    // The prepared transaction remains; pages are no longer in memory.
+    other.prepare(b"x").unwrap();
+    drop(other);
+    let (engine, table, _) = reopened(engine, table, &disk);
+    let mut t = begin(&engine);
+    for number in 0..ROWS {
+        let locked = t.lock_row(&table, key(number).as_bytes());
+        assert!(is_timeout(locked), "{number}");
+    }
+    t.rollback();
+    engine.commit_prepared(b"x", Duration::ZERO).unwrap();
 }

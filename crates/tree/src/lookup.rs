@@ -203,10 +203,10 @@ impl Tree {
 }
 
 impl Tree {
-    /// Whether filters in memory say that a key is in a run whose writes are all settled, and in none of the
-    /// newer runs. `is_settled` decides about the ids of a range. Memtables are not searched. `false`
-    /// also if this is not known without reading a block. Filters may be wrong about a key that is
-    /// nowhere, and the key may have been deleted in that run.
+    /// Whether filters in memory say that a key is in some run, and all runs that may have it have no deletes, and only settled
+    /// writes; `is_settled` decides about the ids of a range. So no run has a version of the key that is not
+    /// settled, and if the key is anywhere, it exists. Memtables are not searched. `false` also if this
+    /// is not known without reading a block.
     #[must_use]
     pub fn has_settled_key(
         &self,
@@ -216,24 +216,28 @@ impl Tree {
         let version = self.load_version();
         let key = LookupKey::new(key);
         let mut found = false;
-        let visit = |run: &RunRef| {
+        // The runs below one that may have the key are examined, too: its filter may be wrong.
+        let examine = |run: &RunRef| {
             if !run.may_contain(key.bytes()) {
                 return Ok(Some(Visit::Continue));
             }
             let handle = &run.handle;
             Ok(match handle.run.filter_has_key(&key) {
-                Some(true) => {
-                    let ids = handle.description().write_ids;
-                    found =
-                        handle.is_settled() || ids.is_none_or(|(min, max)| is_settled(min, max));
-                    Some(Visit::Stop)
-                }
                 Some(false) => Some(Visit::Continue),
+                Some(true) => {
+                    let of_run = handle.description();
+                    let is_decided = handle.is_settled()
+                        || of_run
+                            .write_ids
+                            .is_none_or(|(min, max)| is_settled(min, max));
+                    found = true;
+                    (is_decided && of_run.deletes == 0).then_some(Visit::Continue)
+                }
                 None => None,
             })
         };
-        let known = for_runs_on_path(&self.nodes, &version, &key, BlockSource::Memory, visit);
-        found && matches!(known, Ok(true))
+        let examined = for_runs_on_path(&self.nodes, &version, &key, BlockSource::Memory, examine);
+        found && matches!(examined, Ok(true))
     }
 }
 

@@ -10,6 +10,8 @@
 
 #include "sql_select.h"
 
+#include "monitor/variables.h"
+
 namespace teak {
 
 namespace {
@@ -21,6 +23,27 @@ bool may_count_all(const TABLE *table) {
   if (reference == nullptr || reference->select_lex == nullptr) return true;
   const JOIN *join = reference->select_lex->join;
   return join == nullptr || join->implicit_grouping;
+}
+
+/* Whether the statement reads all rows for another aggregate. If the number of rows is known before, the server computes the
+   query; otherwise the engine may compute all aggregates (pushdown/). */
+bool has_other_aggregates(const TABLE *table) {
+  const TABLE_LIST *reference = table->pos_in_table_list;
+  JOIN *join = reference != nullptr && reference->select_lex != nullptr ? reference->select_lex->join : nullptr;
+  if (join == nullptr) return false;
+  List_iterator_fast<Item> each(join->all_fields);
+  while (Item *item = each++) {
+    if (item->type() != Item::SUM_FUNC_ITEM) continue;
+    Item_sum *aggregate = static_cast<Item_sum *>(item);
+    const Item_sum::Sumfunctype kind = aggregate->sum_func();
+    if (kind == Item_sum::COUNT_FUNC) continue;
+    if (kind != Item_sum::MIN_FUNC && kind != Item_sum::MAX_FUNC) return true;
+    // The server looks up those of columns with which a key begins.
+    const Item *argument = aggregate->get_arg(0)->real_item();
+    if (argument->type() != Item::FIELD_ITEM) return true;
+    if (static_cast<const Item_field *>(argument)->field->key_start.is_clear_all()) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -40,6 +63,7 @@ ha_rows ha_teak::records() {
       break;
   }
   if (!may_count_all(table)) return stats.records;
+  if (session_group_by_pushdown(thd) && has_other_aggregates(table)) return HA_POS_ERROR;
   // A locking read must lock the rows.
   locks_.settle();
   if (locks_.locking()) return HA_POS_ERROR;

@@ -307,6 +307,7 @@ information_schema_table("TEAK_TRX", "Transactions of Teak", teak::init_trx_tabl
 information_schema_table("TEAK_LOCKS", "Locks of transactions of Teak", teak::init_locks_table),
 information_schema_table("TEAK_LOCK_WAITS", "Lock waits between transactions of Teak", teak::init_lock_waits_table),
 information_schema_table("TEAK_INDEXES", "Indexes of Teak tables with their files", teak::init_indexes_table),
+information_schema_table("TEAK_ENCRYPTION", "Keys of the files of Teak tables", teak::init_encryption_table),
 information_schema_table("TEAK_COLUMNS", "Columns of Teak indexes as pages store them", teak::init_columns_table),
 information_schema_table("TEAK_BACKGROUND_JOBS", "Background jobs of Teak", teak::init_background_jobs_table),
 information_schema_table("TEAK_LOG", "The write-ahead log of Teak", teak::init_log_table),

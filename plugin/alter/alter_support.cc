@@ -154,6 +154,7 @@ const char *AlterSupport::copy_reason_of_clauses() const {
   // CREATE TABLE rejects such a ROW_FORMAT in strict mode, and otherwise warns.
   if ((info.used_fields & HA_CREATE_USED_ROW_FORMAT) && unsupported_row_format(&info) != nullptr)
     return "Teak does not support this ROW_FORMAT";
+  if (is_forbidden_plain(altered_->s)) return "ENCRYPTED=NO (teak_encrypt_tables=FORCE)";
   if (info.data_file_name != nullptr || info.index_file_name != nullptr) return "DATA DIRECTORY and INDEX DIRECTORY";
   return nullptr;
 }

@@ -72,6 +72,10 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
       error = HA_ERR_CRASHED;
       explain = true;
       break;
+    case TEAK_NO_KEY:
+      error = HA_ERR_DECRYPTION_FAILED;
+      explain = true;
+      break;
     case TEAK_READ_ONLY:
       error = HA_ERR_TABLE_READONLY;
       explain = true;

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/encryption_keys.h"
 #include "base/engine.h"
 #include "base/errors.h"
 #include "base/table_name.h"
@@ -109,6 +110,10 @@ int create_table(OpenTable &open, const TABLE *form, const HA_CREATE_INFO *info)
   }
   if (form->s->option_struct == nullptr) return HA_ERR_INTERNAL_ERROR;  // the server allocates it for every table
 
+  if (is_forbidden_plain(form->s)) return refuse("ENCRYPTED=NO (teak_encrypt_tables=FORCE)");
+  const uint32_t key_id = encryption_key_of(form->s);
+  if (key_id != 0 && newest_key_version(key_id) == 0)
+    return refuse(("ENCRYPTION_KEY_ID=" + std::to_string(key_id) + " (the server has no such key)").c_str());
   note_compressions(thd, form->s);
   ColumnLists columns;
   const std::vector<teak_index_definition> indexes = index_definitions(form, *rows, &columns);

@@ -20,6 +20,7 @@ int init_trx_table(void *schema_table);
 int init_locks_table(void *schema_table);
 int init_lock_waits_table(void *schema_table);
 int init_indexes_table(void *schema_table);
+int init_encryption_table(void *schema_table);
 int init_columns_table(void *schema_table);
 int init_background_jobs_table(void *schema_table);
 int init_log_table(void *schema_table);

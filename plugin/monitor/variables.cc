@@ -17,6 +17,7 @@
 #include <string>
 
 #include "base/engine.h"
+#include "base/encryption_keys.h"
 #include "base/errors.h"
 #include "monitor/backup.h"
 
@@ -25,6 +26,9 @@ namespace teak {
 namespace {
 
 constexpr ulonglong CACHE_BYTES_MIN = 16ULL << 20;
+
+/* The key of the log, as in InnoDB. */
+constexpr uint32_t LOG_KEY = 1;
 
 ulonglong cache_size;
 ulonglong log_size_max;
@@ -36,6 +40,8 @@ my_bool directio;
 my_bool accepts_tokudb;
 my_bool analyzes_automatically;
 my_bool reads_no_replicated_rows;
+my_bool encrypts_log;
+ulong encrypts_tables;
 uint open_files;
 ulonglong max_lock_memory;
 ulonglong loader_memory_size;
@@ -277,6 +283,21 @@ static MYSQL_THDVAR_ULONGLONG(page_size, PLUGIN_VAR_RQCMDARG,
                               "PAGE_SIZE, in bytes before compression, of tables that are created without this option",
                               nullptr, nullptr, 65536, 4096, 4194304, 1024);
 
+const char *const encrypt_tables_names[] = {"OFF", "ON", "FORCE", nullptr};
+TYPELIB encrypt_tables_typelib = {array_elements(encrypt_tables_names) - 1, "", encrypt_tables_names, nullptr};
+
+static MYSQL_SYSVAR_ENUM(encrypt_tables, encrypts_tables, PLUGIN_VAR_RQCMDARG,
+                         "Whether tables without the option ENCRYPTED are encrypted, when they are created or altered. "
+                         "FORCE: ENCRYPTED=NO is refused, too",
+                         nullptr, nullptr, ENCRYPT_OFF, &encrypt_tables_typelib);
+
+static MYSQL_SYSVAR_BOOL(encrypt_log, encrypts_log, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+                         "Encrypts the log, with key 1 of the server's encryption plugin", nullptr, nullptr, false);
+
+static MYSQL_THDVAR_UINT(default_encryption_key_id, PLUGIN_VAR_RQCMDARG,
+                         "ENCRYPTION_KEY_ID of tables that are created without this option", nullptr, nullptr, 1, 1,
+                         UINT_MAX32, 0);
+
 uint64_t backup_bytes_per_second() { return static_cast<uint64_t>(backup_throttle) << 20; }
 
 uint64_t backup_lease_milliseconds() { return static_cast<uint64_t>(backup_lease) * 1000; }
@@ -313,10 +334,15 @@ struct st_mysql_sys_var *system_variables[] = {MYSQL_SYSVAR(cache_size),
                                                MYSQL_SYSVAR(backup_throttle),
                                                MYSQL_SYSVAR(backup_lease),
                                                MYSQL_SYSVAR(backup_max_pinned_bytes),
+                                               MYSQL_SYSVAR(encrypt_tables),
+                                               MYSQL_SYSVAR(encrypt_log),
+                                               MYSQL_SYSVAR(default_encryption_key_id),
                                                nullptr};
 
-ha_create_table_option table_options[] = {HA_TOPTION_SYSVAR("COMPRESSION", compression, row_format),
-                                          HA_TOPTION_SYSVAR("PAGE_SIZE", page_bytes, page_size), HA_TOPTION_END};
+ha_create_table_option table_options[] = {
+    HA_TOPTION_SYSVAR("COMPRESSION", compression, row_format), HA_TOPTION_SYSVAR("PAGE_SIZE", page_bytes, page_size),
+    HA_TOPTION_ENUM("ENCRYPTED", encrypted, "DEFAULT,YES,NO", ENCRYPTED_DEFAULT),
+    HA_TOPTION_SYSVAR("ENCRYPTION_KEY_ID", encryption_key_id, default_encryption_key_id), HA_TOPTION_END};
 ha_create_table_option index_options[] = {HA_IOPTION_BOOL("CLUSTERING", clustering, 0),
                                           HA_IOPTION_ENUM("COMPRESSION", compression, TEAK_KEY_COMPRESSIONS, 0),
                                           HA_IOPTION_END};
@@ -345,6 +371,8 @@ bool auto_analyze() { return analyzes_automatically; }
 bool read_free_replication() { return reads_no_replicated_rows; }
 
 uint analyze_seconds(THD *thd) { return THDVAR(thd, analyze_time); }
+
+encrypted_tables encrypt_tables() { return static_cast<encrypted_tables>(encrypts_tables); }
 
 bool tokudb_alias() { return accepts_tokudb; }
 
@@ -376,6 +404,8 @@ void fill_options(teak_engine_options *options) {
   options->sort_bytes_max = loader_memory_size;
   if (tmp_dir != nullptr) options->spill_directory = {reinterpret_cast<const uint8_t *>(tmp_dir), strlen(tmp_dir)};
   options->direct_io = directio;
+  set_key_callbacks(options);
+  options->log_encryption_key = encrypts_log ? LOG_KEY : 0;
   options->io_bytes_per_second = io_bytes_per_second(io_capacity);
 }
 

@@ -18,6 +18,8 @@
 struct ha_table_option_struct {
   uint compression;
   ulonglong page_bytes;
+  uint encrypted;  // a table_encryption
+  uint encryption_key_id;
 };
 
 /* The options of a key; the server requires this name, too. */
@@ -27,6 +29,12 @@ struct ha_index_option_struct {
 };
 
 namespace teak {
+
+/* The option ENCRYPTED of a table. */
+enum table_encryption : uint { ENCRYPTED_DEFAULT, ENCRYPTED_YES, ENCRYPTED_NO };
+
+/* The variable teak_encrypt_tables. */
+enum encrypted_tables : ulong { ENCRYPT_OFF, ENCRYPT_ON, ENCRYPT_FORCE };
 
 extern ha_create_table_option table_options[];
 extern ha_create_table_option index_options[];
@@ -48,6 +56,9 @@ ulonglong session_bulk_load_bytes_per_second(THD *thd);
 bool auto_analyze();
 /* How long one ANALYZE TABLE may take; nullptr: the background thread. */
 uint analyze_seconds(THD *thd);
+
+/* Which tables are encrypted. */
+encrypted_tables encrypt_tables();
 
 /* Whether ENGINE=TokuDB is accepted. */
 bool tokudb_alias();

@@ -9,6 +9,7 @@
 #include "monitor/information_schema.h"
 
 #include "base/compression.h"
+#include "base/encryption_keys.h"
 #include "reports/column_names.h"
 #include "monitor/lock_text.h"
 #include "monitor/schema_table.h"
@@ -26,6 +27,7 @@ constexpr uint ENCODINGS_CHARS = 512;
 using Show::CEnd;
 using Show::Column;
 using Show::Decimal;
+using Show::ULong;
 using Show::ULonglong;
 using Show::Varchar;
 
@@ -90,6 +92,33 @@ void add_index(Filling *filling, const teak_index_info *info) {
   row.number(info->filter_negatives);
   row.number(info->bytes_written);
   row.ratio(info->raw_bytes_written, info->raw_bytes_flushed);
+  filling->failed = row.store();
+}
+
+// -- TEAK_ENCRYPTION
+
+ST_FIELD_INFO encryption_fields[] = {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
+                                     Column("TABLE_NAME", Varchar(NAME_CHAR_LEN * 3), NOT_NULL),
+                                     Column("INDEX_NAME", Varchar(NAME_CHAR_LEN), NOT_NULL),
+                                     Column("FILE_NAME", Varchar(FN_REFLEN), NOT_NULL),
+                                     Column("KEY_ID", ULong(), NULLABLE),
+                                     Column("NEWEST_KEY_VERSION", ULong(), NULLABLE),
+                                     Column("OLD_KEY_ID", ULong(), NULLABLE),
+                                     Column("OLDEST_KEY_VERSION", ULong(), NULLABLE),
+                                     Column("IS_CURRENT", Varchar(3), NOT_NULL),
+                                     CEnd()};
+
+void add_encryption(Filling *filling, const teak_index_info *info) {
+  const uint32_t newest = info->encryption_key == 0 ? 0 : newest_key_version(info->encryption_key);
+  const bool is_current = info->encryption_key == info->encrypted_with_key && info->encrypted_with_version == newest;
+  Row row(filling->thd, filling->table);
+  add_index_name(&row, info);
+  row.text(text_of(info->path));
+  row.number_or_null(info->encryption_key, info->encryption_key == 0);
+  row.number_or_null(newest, newest == 0);
+  row.number_or_null(info->encrypted_with_key, info->encrypted_with_key == 0);
+  row.number_or_null(info->encrypted_with_version, info->encrypted_with_key == 0);
+  row.text(is_current ? "YES" : "NO");
   filling->failed = row.store();
 }
 
@@ -311,6 +340,10 @@ int init_columns_table(void *schema_table) {
 
 int init_block_map_table(void *schema_table) {
   return describe_reading_table(schema_table, block_map_fields, read<teak_range_info, teak_block_map, add_range>);
+}
+
+int init_encryption_table(void *schema_table) {
+  return describe_schema_table(schema_table, encryption_fields, fill<teak_index_info, teak_index_list, add_encryption>);
 }
 
 int init_indexes_table(void *schema_table) {

@@ -24,6 +24,7 @@ teak_index_definition index_definition(const TABLE *form, uint key, const LEX_CS
   definition.label = {reinterpret_cast<const uint8_t *>(label.str), label.length};
   definition.codec = codec_of(compression_of(form->s, key));
   definition.page_bytes = static_cast<uint32_t>(options.page_bytes);
+  definition.encryption_key = encryption_key_of(form->s);
   definition.exact_lookups = false;
   definition.value_fixed_bytes = 0;
   definition.suffix = TEAK_SUFFIX_NONE;
@@ -113,6 +114,17 @@ uint compression_of(const TABLE_SHARE *share, uint key) {
   const ha_index_option_struct *options = key == MAX_KEY ? nullptr : share->key_info[key].option_struct;
   if (options == nullptr || options->compression == 0) return share->option_struct->compression;
   return options->compression - 1;
+}
+
+uint32_t encryption_key_of(const TABLE_SHARE *share) {
+  const ha_table_option_struct &options = *share->option_struct;
+  const bool is_default = options.encrypted == ENCRYPTED_DEFAULT;
+  const bool is_encrypted = is_default ? encrypt_tables() != ENCRYPT_OFF : options.encrypted == ENCRYPTED_YES;
+  return is_encrypted ? options.encryption_key_id : 0;
+}
+
+bool is_forbidden_plain(const TABLE_SHARE *share) {
+  return share->option_struct->encrypted == ENCRYPTED_NO && encrypt_tables() == ENCRYPT_FORCE;
 }
 
 void note_compressions(THD *thd, const TABLE_SHARE *share) {

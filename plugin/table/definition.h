@@ -37,6 +37,12 @@ bool is_clustering(const TABLE_SHARE *share, uint key);
    a table without a primary key. */
 uint compression_of(const TABLE_SHARE *share, uint key);
 
+/* The key with which the table is encrypted; 0: it is not. A table with ENCRYPTED=DEFAULT is, if teak_encrypt_tables is ON. */
+uint32_t encryption_key_of(const TABLE_SHARE *share);
+
+/* Whether the table has ENCRYPTED=NO although teak_encrypt_tables is FORCE. */
+bool is_forbidden_plain(const TABLE_SHARE *share);
+
 /* Adds a note for each codec for which another one stands in. */
 void note_compressions(THD *thd, const TABLE_SHARE *share);
 

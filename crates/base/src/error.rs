@@ -68,6 +68,15 @@ pub enum StorageError {
         /// The first failure.
         first: String,
     },
+    /// An encryption key is missing or wrong. The data itself is intact.
+    Key {
+        /// The encrypted file.
+        path: PathBuf,
+        /// The key.
+        key: String,
+        /// Why it cannot be used.
+        reason: String,
+    },
     /// The operation was interrupted (a killed statement, a shutdown).
     Interrupted,
     /// A key, value, row, block or log record is larger than allowed.
@@ -106,6 +115,16 @@ impl StorageError {
             path: path.to_path_buf(),
             offset,
             reason: reason.into(),
+        }
+    }
+
+    /// A `Key` error of a file.
+    #[must_use]
+    pub fn key(path: &Path, key: &dyn fmt::Display, reason: &dyn fmt::Display) -> Self {
+        Self::Key {
+            path: path.to_path_buf(),
+            key: key.to_string(),
+            reason: reason.to_string(),
         }
     }
 
@@ -175,6 +194,11 @@ impl fmt::Display for StorageError {
             Self::Poisoned { path, first } => write!(
                 f,
                 "{} accepts no more writes after an earlier failure: {first}",
+                path.display()
+            ),
+            Self::Key { path, key, reason } => write!(
+                f,
+                "encryption key {key} of {} cannot be used: {reason}",
                 path.display()
             ),
             Self::Interrupted => write!(f, "interrupted"),

@@ -5,6 +5,7 @@
 pub mod byte_size;
 pub mod bytes;
 pub mod checksum;
+pub mod cipher;
 pub mod codec;
 pub mod error;
 #[cfg(feature = "fuzzing")]
@@ -21,6 +22,7 @@ pub mod visibility;
 pub mod write_id_ranges;
 
 pub use byte_size::ByteSize;
+pub use cipher::{Cipher, Encryption, KeyId, KeyVersion};
 pub use codec::Codec;
 pub use error::{StorageError, StorageResult};
 pub use ids::{CommitSequence, FileId, Lsn, TransactionId, WriteId};

@@ -3,6 +3,7 @@
 use crate::extents::Extent;
 use crate::layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START, whole_units};
 use teak_base::bytes::{Malformed, Put, Take};
+use teak_base::cipher::ENVELOPE_BYTES;
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 
 /// The address of one block in its file.
@@ -53,7 +54,7 @@ impl BlockAddress {
     /// have.
     pub(crate) fn extent(self) -> Option<Extent> {
         let stored = (self.bytes as usize).checked_sub(BLOCK_HEADER_BYTES)?;
-        if stored > BLOCK_RAW_BYTES_MAX
+        if stored > BLOCK_RAW_BYTES_MAX + ENVELOPE_BYTES
             || self.offset < BLOCKS_START
             || !self.offset.is_multiple_of(BLOCK_UNIT_BYTES)
         {

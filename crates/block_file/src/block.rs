@@ -1,5 +1,5 @@
 //! The block codec: a 36-byte header that contains the block's own address,
-//! then the stored (usually compressed) payload.
+//! then the stored (usually compressed, maybe encrypted) payload.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -10,22 +10,34 @@
 //! | 24 | 1 | kind |
 //! | 25 | 1 | layout |
 //! | 26 | 1 | codec |
-//! | 27 | 1 | header version |
+//! | 27 | 1 | header version: 1, or 2 if the payload is encrypted |
 //! | 28 | 8 | checksum of bytes 0..28 and the stored payload |
+//!
+//! An encrypted payload is one of `teak_base::cipher`; bytes 0..28 are the associated data. So a block is refused
+//! anywhere else than where it was written.
 
 use crate::address::BlockAddress;
 use crate::layout::BLOCK_HEADER_BYTES;
 use std::path::Path;
 use teak_base::bytes::{Malformed, Take};
 use teak_base::checksum::checksum_parts;
+use teak_base::cipher::ENVELOPE_BYTES;
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
-use teak_base::{Codec, FileId, StorageError, StorageResult};
+use teak_base::{Codec, Encryption, FileId, KeyVersion, StorageError, StorageResult};
 
 const CHECKED_BYTES: usize = 28;
 const _: () = assert!(CHECKED_BYTES + 8 == BLOCK_HEADER_BYTES);
 
-/// Version 1 is the first.
-const HEADER_VERSION: u8 = 1;
+const PLAIN_VERSION: u8 = 1;
+const ENCRYPTED_VERSION: u8 = 2;
+
+/// Bytes of a stored payload before its first byte that the codec has written.
+pub(crate) fn envelope_bytes(key: Option<KeyVersion>) -> usize {
+    match key {
+        Some(_) => ENVELOPE_BYTES,
+        None => 0,
+    }
+}
 
 /// The kind of a block. The numbers are on disk and never change.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -90,55 +102,97 @@ pub struct Block {
     pub raw: Vec<u8>,
 }
 
-/// Encodes the header of a block with the given stored payload.
-pub(crate) fn encode_header(
-    file: FileId,
-    offset: u64,
-    description: BlockDescription,
-    raw_bytes: u32,
-    stored: &[u8],
-) -> [u8; BLOCK_HEADER_BYTES] {
-    let mut header = [0u8; BLOCK_HEADER_BYTES];
-    let stored_bytes = u32::try_from(stored.len()).unwrap_or(u32::MAX);
-    let fields: [&[u8]; 5] = [
-        &file.0.to_le_bytes(),
-        &offset.to_le_bytes(),
-        &raw_bytes.to_le_bytes(),
-        &stored_bytes.to_le_bytes(),
-        &[
-            description.kind.number(),
-            description.layout,
-            description.codec.number(),
-            HEADER_VERSION,
-        ],
-    ];
-    let (checked, sum) = header.split_at_mut(CHECKED_BYTES);
-    let bytes = fields.into_iter().flatten();
-    for (slot, byte) in checked.iter_mut().zip(bytes) {
-        *slot = *byte;
+/// What a header contains, apart from the length and the checksum of the payload.
+pub(crate) struct NewBlock {
+    pub file: FileId,
+    pub offset: u64,
+    pub description: BlockDescription,
+    pub raw_bytes: u32,
+    /// The key with which the payload is encrypted.
+    pub key: Option<KeyVersion>,
+}
+
+impl NewBlock {
+    /// The header without its checksum.
+    fn checked(&self, stored_bytes: usize) -> [u8; CHECKED_BYTES] {
+        let mut checked = [0; CHECKED_BYTES];
+        let stored_bytes = u32::try_from(stored_bytes).unwrap_or(u32::MAX);
+        let version = match self.key {
+            Some(_) => ENCRYPTED_VERSION,
+            None => PLAIN_VERSION,
+        };
+        let fields: [&[u8]; 5] = [
+            &self.file.0.to_le_bytes(),
+            &self.offset.to_le_bytes(),
+            &self.raw_bytes.to_le_bytes(),
+            &stored_bytes.to_le_bytes(),
+            &[
+                self.description.kind.number(),
+                self.description.layout,
+                self.description.codec.number(),
+                version,
+            ],
+        ];
+        let bytes = fields.into_iter().flatten();
+        for (slot, byte) in checked.iter_mut().zip(bytes) {
+            *slot = *byte;
+        }
+        checked
     }
-    sum.copy_from_slice(&checksum_parts(&[checked, stored]).to_le_bytes());
+
+    /// Completes a block, which has space for the header and, if it is encrypted, for an envelope, and then what the
+    /// codec has written.
+    ///
+    /// # Errors
+    /// `Key`.
+    pub fn seal(
+        &self,
+        path: &Path,
+        encryption: &Encryption,
+        block: &mut [u8],
+    ) -> StorageResult<()> {
+        let (header, stored) = block.split_at_mut(BLOCK_HEADER_BYTES);
+        let checked = self.checked(stored.len());
+        if let Some(key) = self.key {
+            encryption.seal(path, key, &checked, stored)?;
+        }
+        header.copy_from_slice(&with_checksum(checked, stored));
+        Ok(())
+    }
+
+    /// The header of a block that is not encrypted.
+    pub fn plain_header(&self, stored: &[u8]) -> [u8; BLOCK_HEADER_BYTES] {
+        with_checksum(self.checked(stored.len()), stored)
+    }
+}
+
+fn with_checksum(checked: [u8; CHECKED_BYTES], stored: &[u8]) -> [u8; BLOCK_HEADER_BYTES] {
+    let mut header = [0; BLOCK_HEADER_BYTES];
+    let sum = checksum_parts(&[&checked, stored]).to_le_bytes();
+    for (slot, byte) in header.iter_mut().zip(checked.into_iter().chain(sum)) {
+        *slot = byte;
+    }
     header
 }
 
-/// A verified block that is not decompressed.
-pub(crate) struct StoredBlock<'a> {
+/// A verified block that is neither decrypted nor decompressed.
+pub(crate) struct StoredBlock {
     pub description: BlockDescription,
     pub raw_bytes: u32,
-    pub stored: &'a [u8],
+    pub is_encrypted: bool,
 }
 
 /// Verifies the bytes read at `address`.
 ///
 /// # Errors
 /// `Corrupt` with the reason; `UnsupportedFormat`.
-pub(crate) fn verify<'a>(
+pub(crate) fn verify(
     path: &Path,
     file: FileId,
     address: BlockAddress,
     kind: BlockKind,
-    bytes: &'a [u8],
-) -> StorageResult<StoredBlock<'a>> {
+    bytes: &[u8],
+) -> StorageResult<StoredBlock> {
     let corrupt = |reason: String| StorageError::corrupt(path, address.offset, reason);
     let (header, stored) = bytes
         .split_at_checked(BLOCK_HEADER_BYTES)
@@ -160,8 +214,11 @@ pub(crate) fn verify<'a>(
     if checksum_parts(&[checked, stored]) != fields.checksum {
         return Err(corrupt("the block's checksum does not match".into()));
     }
-    let (found, supported) = (fields.header_version, HEADER_VERSION);
-    StorageError::check_version(path, found.into(), supported.into())?;
+    let is_encrypted = fields.header_version == ENCRYPTED_VERSION;
+    if !is_encrypted && fields.header_version != PLAIN_VERSION {
+        let (found, supported) = (fields.header_version, ENCRYPTED_VERSION);
+        StorageError::check_version(path, found.into(), supported.into())?;
+    }
     if fields.stored_bytes as usize != stored.len() {
         return Err(corrupt(format!(
             "the block's stored size is {} bytes, but its address specifies {}",
@@ -189,26 +246,50 @@ pub(crate) fn verify<'a>(
             codec,
         },
         raw_bytes,
-        stored,
+        is_encrypted,
     })
 }
 
-/// Verifies and decompresses the bytes read at `address`.
+/// What the codec has written of a block that was read at `address` and verified: a part of `bytes`, or of `decrypted`.
 ///
 /// # Errors
-/// `Corrupt` with the reason; `UnsupportedFormat`.
+/// `Key`, `Corrupt`.
+pub(crate) fn decrypt<'a>(
+    path: &Path,
+    encryption: &Encryption,
+    address: BlockAddress,
+    block: &StoredBlock,
+    bytes: &'a [u8],
+    decrypted: &'a mut Vec<u8>,
+) -> StorageResult<&'a [u8]> {
+    let (header, stored) = bytes.split_at(BLOCK_HEADER_BYTES.min(bytes.len()));
+    if !block.is_encrypted {
+        return Ok(stored);
+    }
+    let checked = header.get(..CHECKED_BYTES).unwrap_or_default();
+    decrypted.extend_from_slice(stored);
+    let plain = encryption.unseal((path, address.offset), checked, decrypted)?;
+    Ok(plain)
+}
+
+/// Verifies, decrypts and decompresses the bytes read at `address`.
+///
+/// # Errors
+/// `Corrupt` with the reason; `UnsupportedFormat`, `Key`.
 pub(crate) fn decode(
     path: &Path,
+    encryption: &Encryption,
     file: FileId,
-    address: BlockAddress,
-    kind: BlockKind,
+    (address, kind): (BlockAddress, BlockKind),
     bytes: &[u8],
 ) -> StorageResult<Block> {
     let block = verify(path, file, address, kind, bytes)?;
+    let mut decrypted = Vec::new();
+    let stored = decrypt(path, encryption, address, &block, bytes, &mut decrypted)?;
     let StoredBlock {
         description,
         raw_bytes,
-        stored,
+        ..
     } = block;
     let codec = description.codec;
     let raw = codec.decompress(stored, raw_bytes as usize).map_err(|_| {

@@ -34,7 +34,7 @@ use crate::space_map;
 use crate::superblock::{SuperblockInfo, SuperblockSlot};
 use crate::writer::WrittenBlocks;
 use std::sync::Arc;
-use teak_base::StorageResult;
+use teak_base::{KeyVersion, StorageResult};
 
 /// Minimum size of a free tail that is truncated. For a shorter one, growing the file again would
 /// cost more than its space is worth.
@@ -70,6 +70,8 @@ pub struct PreparedCheckpoint {
     capture: Capture,
     /// Whether the superblock may list the new blocks, so that they need no earlier sync.
     may_list_new_blocks: bool,
+    /// The key of the captured blocks.
+    encrypted_with: Option<KeyVersion>,
     /// The space reserved for the space map.
     map: Vec<Extent>,
 }
@@ -97,6 +99,7 @@ impl CheckpointTurn {
         // Until this checkpoint is durable, the next capture cannot list all blocks that are
         // not synced: it does not contain those of this one.
         let may_list_new_blocks = std::mem::replace(&mut state.may_list_new_blocks, false);
+        let encrypted_with = state.encrypted_with;
         drop(state);
         Ok(PreparedCheckpoint {
             turn: self,
@@ -105,6 +108,7 @@ impl CheckpointTurn {
             generation,
             capture,
             may_list_new_blocks,
+            encrypted_with,
             map: Vec::new(),
         })
     }
@@ -152,6 +156,7 @@ impl PreparedCheckpoint {
         let shared = Arc::clone(&self.turn.shared);
         shared.state().check()?;
         let mut superblock = SuperblockInfo::new(shared.id, self.generation, payload);
+        superblock.encrypted_with = self.encrypted_with;
         // Refuses a payload that is too large before anything is reserved.
         superblock.encode()?;
         let epochs = shared.state().encoded_epochs();

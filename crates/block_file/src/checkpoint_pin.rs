@@ -20,6 +20,7 @@ use crate::space_map::SpaceMap;
 use crate::superblock::{SuperblockInfo, SuperblockSlot};
 use std::sync::Arc;
 use teak_base::checksum::checksum;
+use teak_base::cipher::ENVELOPE_BYTES;
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 use teak_base::{FileId, StorageError, StorageResult};
 use teak_disk::DiskFile;
@@ -181,6 +182,28 @@ impl CheckpointPin {
         })
     }
 
+    /// Verifies the checksums of all blocks; no key is needed. Calls `verified` after every piece with the number of bytes
+    /// that were read. Returns the number of blocks.
+    ///
+    /// # Errors
+    /// `Corrupt` when a block or the space map is damaged; `Io`.
+    pub fn verify(&self, verified: &mut dyn FnMut(u64)) -> StorageResult<u64> {
+        let map = read_space_map(&*self.shared.file, &self.superblock)?;
+        let mut blocks = 0;
+        for live in self.live(&map) {
+            let mut at = live.offset;
+            while at < live.end() {
+                let piece = self.read_blocks(at, live.end(), &mut |_| {
+                    blocks += 1;
+                    Ok(())
+                })?;
+                at += piece.len() as u64;
+                verified(piece.len() as u64);
+            }
+        }
+        Ok(blocks)
+    }
+
     fn encoded_superblock(&self) -> StorageResult<Vec<u8>> {
         let superblock = SuperblockInfo {
             new_blocks: None,
@@ -280,7 +303,8 @@ impl Drop for CheckpointPin {
 fn block_and_space(bytes: &[u8]) -> Option<(ClaimedBlock, u64)> {
     let block = claimed_block(bytes)?;
     let space = whole_units(block.address.bytes.into());
-    let is_possible = block.address.bytes as usize <= BLOCK_RAW_BYTES_MAX + BLOCK_HEADER_BYTES;
+    let bytes_max = BLOCK_HEADER_BYTES + ENVELOPE_BYTES + BLOCK_RAW_BYTES_MAX;
+    let is_possible = block.address.bytes as usize <= bytes_max;
     is_possible.then_some((block, space))
 }
 

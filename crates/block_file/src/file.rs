@@ -20,7 +20,7 @@ use crate::writer::{BlockWriter, WrittenBlocks};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::{FileId, StorageError, StorageResult};
+use teak_base::{Encryption, FileId, KeyVersion, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
 
 /// One open index file. Clones are handles of the same file. All functions may
@@ -175,22 +175,42 @@ impl BlockFile {
         self.shared.file.path()
     }
 
-    /// Reads, verifies and decompresses one block. The caller must prevent the reuse of its space
+    /// Reads, verifies, decrypts and decompresses one block. The caller must prevent the reuse of its space
     /// during the call, for example with a [`Pin`].
     ///
     /// # Errors
     /// `Corrupt` when the bytes are not a block of that kind, written at that
-    /// address of this file; `Io`.
+    /// address of this file; `Io`; `Key` when its key is missing or wrong.
     pub fn read_block(&self, address: BlockAddress, kind: BlockKind) -> StorageResult<Block> {
         let shared = &*self.shared;
         let file_bytes = shared.file_bytes.load(Ordering::Relaxed);
-        let block = read_block(&*shared.file, shared.id, file_bytes, address, kind)?;
+        let place = (address, kind);
+        let encryption = shared.encryption();
+        let block = read_block(&*shared.file, &encryption, shared.id, file_bytes, place)?;
         let counters = &shared.counters;
         counters.blocks_read.fetch_add(1, Ordering::Relaxed);
         counters
             .bytes_read
             .fetch_add(u64::from(address.bytes), Ordering::Relaxed);
         Ok(block)
+    }
+
+    /// Sets the cipher of blocks that are read, and the key of those that are written from now on by new writers. The space map
+    /// and the superblocks are not encrypted: they contain offsets, sizes and options.
+    pub fn set_encryption(&self, encryption: Encryption) {
+        self.shared.set_encryption(encryption);
+    }
+
+    /// The key of all blocks but those of the space map, in this version or a newer one; `None`: they are not encrypted. While
+    /// they are being written again with another key, this is the old state.
+    #[must_use]
+    pub fn encrypted_with(&self) -> Option<KeyVersion> {
+        self.shared.state().encrypted_with
+    }
+
+    /// Notes that no block has an older key. The next checkpoint makes this durable.
+    pub fn note_encrypted_with(&self, key: Option<KeyVersion>) {
+        self.shared.state().encrypted_with = key;
     }
 
     /// Whether I/O bypasses the system's cache.

@@ -1,9 +1,9 @@
 //! Moving blocks to holes near the start of the file, so that its end becomes
 //! free.
 //!
-//! 1. The stored bytes of a block are read and verified, but not decompressed.
+//! 1. The stored bytes of a block are read, verified and decrypted, but not decompressed.
 //! 2. They are written at the lowest suitable hole before the limit, with a new
-//!    header, which contains the new address and the checksum over it.
+//!    header, which contains the new address and the checksum over it, and encrypted again if the file is encrypted.
 //! 3. The caller publishes the copies, and frees the old places, together with
 //!    the blocks that refer to the new addresses.
 
@@ -29,13 +29,13 @@ impl BlockMover {
         Self { writer }
     }
 
-    /// Reserves contiguous space for a block of at most `bytes` that is written next. Returns false
+    /// Reserves contiguous space for a block of at most `raw_bytes` that is written next. Returns false
     /// when there is no space for it before the limit.
     ///
     /// # Errors
-    /// `NoSpace`, `Io`.
-    pub fn reserve(&mut self, bytes: u64) -> StorageResult<bool> {
-        self.writer.reserve_next(bytes)
+    /// `NoSpace`, `Io`, `Key`.
+    pub fn reserve(&mut self, raw_bytes: u64) -> StorageResult<bool> {
+        self.writer.reserve_next(raw_bytes)
     }
 
     /// Copies a block. Returns its new address; `None` when there is no hole for
@@ -55,7 +55,14 @@ impl BlockMover {
         let file_bytes = file.file_bytes.load(Ordering::Relaxed);
         let buffer = self.writer.buffer();
         let start = buffer.len();
-        let read = read_stored(&*file.file, file.id, file_bytes, address, kind, buffer);
+        let source = (file.id, file_bytes);
+        let read = read_stored(
+            &*file.file,
+            &file.encryption(),
+            source,
+            (address, kind),
+            buffer,
+        );
         let (description, raw_bytes) = match read {
             Ok(read) => read,
             Err(error) => {
@@ -63,7 +70,7 @@ impl BlockMover {
                 return Err(error);
             }
         };
-        self.writer.place(start, description, raw_bytes)
+        self.writer.place_plain(start, description, raw_bytes)
     }
 
     /// Writes a block that refers to copies. `None` when there is no hole for

@@ -88,7 +88,9 @@ impl BlockFile {
         let Some(bytes) = ahead.find(address) else {
             return self.read_block(address, kind);
         };
-        let block = decode(self.path(), shared.id, address, kind, bytes)?;
+        let encryption = shared.encryption();
+        let place = (address, kind);
+        let block = decode(self.path(), &encryption, shared.id, place, bytes)?;
         let counters = &shared.counters;
         counters.blocks_read.fetch_add(1, Ordering::Relaxed);
         let bytes = u64::from(address.bytes);

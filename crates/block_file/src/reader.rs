@@ -2,11 +2,12 @@
 
 use crate::address::BlockAddress;
 use crate::block::{self, Block, BlockDescription, BlockKind};
+use crate::layout::BLOCK_HEADER_BYTES;
 use crate::space_map::{Decoder, EPOCHS_LAYOUT, HOLES_LAYOUT, SpaceMap};
 use crate::superblock::SuperblockInfo;
 use teak_base::bytes::Malformed;
 use teak_base::pool::Pool;
-use teak_base::{FileId, StorageError, StorageResult};
+use teak_base::{Encryption, FileId, StorageError, StorageResult};
 use teak_disk::DiskFile;
 
 /// Maximum capacity of a read buffer that is put back into the pool.
@@ -14,16 +15,16 @@ const SCRATCH_BYTES_MAX: usize = 256 * 1024;
 
 static SCRATCH: Pool<Vec<u8>> = Pool::new();
 
-/// Reads, verifies and decompresses one block of a file of `file_bytes`.
+/// Reads, verifies, decrypts and decompresses one block of a file of `file_bytes`.
 ///
 /// # Errors
-/// `Corrupt` when the address has no valid block of that kind; `Io`.
+/// `Corrupt` when the address has no valid block of that kind; `Io`, `Key`.
 pub(crate) fn read_block(
     file: &dyn DiskFile,
+    encryption: &Encryption,
     id: FileId,
     file_bytes: u64,
-    address: BlockAddress,
-    kind: BlockKind,
+    (address, kind): (BlockAddress, BlockKind),
 ) -> StorageResult<Block> {
     check_address(file, file_bytes, address)?;
     let bytes = address.bytes as usize;
@@ -34,25 +35,24 @@ pub(crate) fn read_block(
     let (buffer, _) = scratch.split_at_mut(bytes);
     let block = file
         .read_exact_at(buffer, address.offset)
-        .and_then(|()| block::decode(file.path(), id, address, kind, buffer));
+        .and_then(|()| block::decode(file.path(), encryption, id, (address, kind), buffer));
     if scratch.capacity() <= SCRATCH_BYTES_MAX {
         SCRATCH.put(scratch);
     }
     block
 }
 
-/// Reads and verifies one block, and appends its bytes, header included, to
-/// `out`. Returns the description in the header and the length of the raw bytes.
+/// Reads, verifies and decrypts one block, and appends its bytes to `out`: the header, and what the codec has
+/// written. Returns the description in the header and the length of the raw bytes.
 ///
 /// # Errors
-/// `Corrupt` when the address has no valid block of that kind; `Io`. `out` may
+/// `Corrupt` when the address has no valid block of that kind; `Io`, `Key`. `out` may
 /// have grown even then.
 pub(crate) fn read_stored(
     file: &dyn DiskFile,
-    id: FileId,
-    file_bytes: u64,
-    address: BlockAddress,
-    kind: BlockKind,
+    encryption: &Encryption,
+    (id, file_bytes): (FileId, u64),
+    (address, kind): (BlockAddress, BlockKind),
     out: &mut Vec<u8>,
 ) -> StorageResult<(BlockDescription, u32)> {
     check_address(file, file_bytes, address)?;
@@ -60,8 +60,16 @@ pub(crate) fn read_stored(
     out.resize(start + address.bytes as usize, 0);
     let (_, buffer) = out.split_at_mut(start);
     file.read_exact_at(buffer, address.offset)?;
-    let stored = block::verify(file.path(), id, address, kind, buffer)?;
-    Ok((stored.description, stored.raw_bytes))
+    let block = block::verify(file.path(), id, address, kind, buffer)?;
+    if block.is_encrypted {
+        let mut decrypted = Vec::new();
+        let path = file.path();
+        let plain = block::decrypt(path, encryption, address, &block, buffer, &mut decrypted)?;
+        let plain = plain.to_vec();
+        out.truncate(start + BLOCK_HEADER_BYTES);
+        out.extend_from_slice(&plain);
+    }
+    Ok((block.description, block.raw_bytes))
 }
 
 /// Checks, before memory is allocated for a block, that a block can have this address.
@@ -93,8 +101,10 @@ pub(crate) fn read_space_map(
     while let Some(address) = next {
         decoder.enter(address).map_err(malformed(offset))?;
         offset = address.offset;
-        let kind = BlockKind::SpaceMap;
-        let block = read_block(file, superblock.file, superblock.end, address, kind)?;
+        let place = (address, BlockKind::SpaceMap);
+        // It contains offsets only, and is not encrypted.
+        let plain = Encryption::default();
+        let block = read_block(file, &plain, superblock.file, superblock.end, place)?;
         next = match block.description.layout {
             HOLES_LAYOUT => decoder.block(&block.raw),
             EPOCHS_LAYOUT => decoder.epochs(&block.raw),

@@ -6,10 +6,11 @@ use crate::extents::Extent;
 use crate::space::Space;
 use crate::statistics::BlockFileCounters;
 use crate::superblock::{SUPERBLOCK_BYTES, SuperblockInfo, SuperblockSlot};
+use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use teak_base::{FileId, StorageError, StorageResult};
+use teak_base::{Encryption, FileId, KeyVersion, StorageError, StorageResult};
 use teak_disk::DiskFile;
 
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct SharedFile {
     /// See [`DiskFile::is_direct`].
     pub is_direct: bool,
     pub id: FileId,
+    /// How blocks are encrypted.
+    encryption: ArcSwap<Encryption>,
     pub counters: Arc<BlockFileCounters>,
     /// Length of the file, in bytes; an upper bound during a write and after a failed one.
     pub file_bytes: AtomicU64,
@@ -58,6 +61,8 @@ pub(crate) struct FileState {
     pub epochs: EpochMap,
     /// The epochs of the data directory; `None` if it has no backups.
     pub counts_epochs: Option<Arc<BackupEpochs>>,
+    /// See [`SuperblockInfo::encrypted_with`]; of the blocks of now.
+    pub encrypted_with: Option<KeyVersion>,
     /// The error that every later checkpoint returns.
     pub refusal: Option<StorageError>,
 }
@@ -81,12 +86,22 @@ impl SharedFile {
             is_direct: file.is_direct(),
             file,
             id,
+            encryption: ArcSwap::default(),
             counters: Arc::default(),
             file_bytes: AtomicU64::new(file_bytes),
             state: Mutex::new(state),
             checkpoint_ended: Condvar::new(),
             truncated: Condvar::new(),
         })
+    }
+
+    /// How blocks are encrypted that are written from now on.
+    pub fn encryption(&self) -> Arc<Encryption> {
+        self.encryption.load_full()
+    }
+
+    pub fn set_encryption(&self, encryption: Encryption) {
+        self.encryption.store(Arc::new(encryption));
     }
 
     /// Locks the state, for a short time. No I/O happens under this lock.
@@ -237,7 +252,9 @@ impl FileState {
         is_slot_durable: bool,
     ) -> Self {
         let generation = durable.as_ref().map_or(0, |durable| durable.generation);
+        let encrypted_with = durable.as_ref().and_then(|durable| durable.encrypted_with);
         Self {
+            encrypted_with,
             durable_version: space.version(),
             space,
             durable_slot,

@@ -14,7 +14,7 @@
 //! are known, and the contents exclude that space.
 
 use crate::address::BlockAddress;
-use crate::block::{BlockDescription, BlockKind, encode_header};
+use crate::block::{BlockDescription, BlockKind, NewBlock};
 use crate::epochs::EpochMap;
 use crate::extents::{Extent, ExtentSet};
 use crate::layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START, whole_units};
@@ -136,8 +136,14 @@ fn map_block(file: FileId, place: Extent, layout: u8, raw: &[u8]) -> MapBlock {
         layout,
         codec: Codec::None,
     };
-    let length = u32::try_from(raw.len()).unwrap_or(u32::MAX);
-    let mut bytes = encode_header(file, place.offset, description, length, raw).to_vec();
+    let new = NewBlock {
+        file,
+        offset: place.offset,
+        description,
+        raw_bytes: u32::try_from(raw.len()).unwrap_or(u32::MAX),
+        key: None,
+    };
+    let mut bytes = new.plain_header(raw).to_vec();
     bytes.extend_from_slice(raw);
     MapBlock {
         offset: place.offset,
@@ -262,6 +268,7 @@ mod tests {
     use crate::block;
     use proptest::prelude::*;
     use std::path::Path;
+    use teak_base::Encryption;
 
     const FILE: FileId = FileId(3);
 
@@ -298,8 +305,9 @@ mod tests {
         while let Some(address) = next {
             decoder.enter(address)?;
             let stored = blocks.iter().find(|b| b.offset == address.offset).unwrap();
-            let kind = BlockKind::SpaceMap;
-            let block = block::decode(Path::new("f"), FILE, address, kind, &stored.bytes);
+            let place = (address, BlockKind::SpaceMap);
+            let plain = Encryption::default();
+            let block = block::decode(Path::new("f"), &plain, FILE, place, &stored.bytes);
             next = decoder.block(&block.unwrap().raw)?;
         }
         decoder.finish()

@@ -11,7 +11,9 @@
 //! | 40 | 4 | space map: bytes |
 //! | 44 | 4 | zero |
 //! | 48 | 8 | one past the last live byte |
-//! | 56 | 3072 | payload, then zeros |
+//! | 56 | 3064 | payload, then zeros |
+//! | 3120 | 4 | id of the key with which all blocks but those of the space map are encrypted; 0: they are not |
+//! | 3124 | 4 | the oldest version of the key that a block may have; 0 without a key |
 //! | 3128 | 960 | new blocks, see `new_blocks`: |
 //! | 3128 | 8 | checksum of their bytes, in the order of the list; 0 when none are listed |
 //! | 3136 | 4 | number of extents, at most 59; 0 when the blocks were synced before |
@@ -27,16 +29,17 @@ use crate::new_blocks::{self, NewBlocks};
 use std::path::Path;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::checksum::checksum;
-use teak_base::{FileId, StorageError, StorageResult};
+use teak_base::{FileId, KeyId, KeyVersion, StorageError, StorageResult};
 use teak_disk::DiskFile;
 
 /// Maximum length of the tree's payload in a superblock, in bytes.
-pub const PAYLOAD_BYTES_MAX: usize = 3072;
+pub const PAYLOAD_BYTES_MAX: usize = 3064;
 
 pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
 const CHECKED_BYTES: usize = 4088;
 const PAYLOAD_OFFSET: usize = 56;
-const NEW_BLOCKS_OFFSET: usize = PAYLOAD_OFFSET + PAYLOAD_BYTES_MAX;
+const KEY_OFFSET: usize = PAYLOAD_OFFSET + PAYLOAD_BYTES_MAX;
+const NEW_BLOCKS_OFFSET: usize = KEY_OFFSET + 8;
 const _: () = assert!(NEW_BLOCKS_OFFSET + new_blocks::ENCODED_BYTES == CHECKED_BYTES);
 const _: () = assert!(CHECKED_BYTES + 8 == SUPERBLOCK_BYTES);
 const _: () = assert!(2 * SUPERBLOCK_BYTES as u64 == BLOCKS_START);
@@ -85,6 +88,9 @@ pub struct SuperblockInfo {
     pub end: u64,
     /// The state of the tree.
     pub payload: Vec<u8>,
+    /// With which key all blocks but those of the space map are encrypted, in this version or a newer one; `None`: they
+    /// are not encrypted. While the key of a file is being changed, this is the old state.
+    pub encrypted_with: Option<KeyVersion>,
     /// Blocks that were not synced before the superblock was written.
     pub(crate) new_blocks: Option<NewBlocks>,
 }
@@ -98,6 +104,7 @@ impl SuperblockInfo {
             space_map: None,
             end: BLOCKS_START,
             payload: payload.to_vec(),
+            encrypted_with: None,
             new_blocks: None,
         }
     }
@@ -125,7 +132,9 @@ impl SuperblockInfo {
         out.put_u32(0);
         out.put_u64(self.end);
         out.extend_from_slice(&self.payload);
-        out.resize(NEW_BLOCKS_OFFSET, 0);
+        out.resize(KEY_OFFSET, 0);
+        out.put_u32(KeyId::number(self.encrypted_with.map(|with| with.key)));
+        out.put_u32(self.encrypted_with.map_or(0, |with| with.version));
         NewBlocks::encode(self.new_blocks.as_ref(), &mut out);
         let sum = checksum(&out);
         out.put_u64(sum);
@@ -173,13 +182,18 @@ impl SuperblockInfo {
         if payload.rest().iter().any(|&byte| byte != 0) {
             return Err(Malformed);
         }
+        let (key, version) = (KeyId::new(take.u32()?), take.u32()?);
         let new_blocks = NewBlocks::decode(take, end)?;
+        if key.is_none() && version != 0 {
+            return Err(Malformed);
+        }
         Ok(Self {
             file,
             generation,
             space_map: (space_map != BlockAddress::NONE).then_some(space_map),
             end,
             payload: used,
+            encrypted_with: key.map(|key| KeyVersion { key, version }),
             new_blocks,
         })
     }

@@ -3,7 +3,7 @@
 //! 1. A block is compressed into the buffer, after blocks that are not written yet.
 //! 2. It gets its address: the next bytes of the reserved extent, which is
 //!    extended in place if possible; otherwise the start of a new extent.
-//! 3. The header, which contains the address, is filled in.
+//! 3. The header, which contains the address, is filled in, and the payload is encrypted.
 //! 4. The buffer is written when it is long enough, when the next address does
 //!    not follow it, and at the end.
 //!
@@ -11,14 +11,14 @@
 //! before that, their space is freed.
 
 use crate::address::BlockAddress;
-use crate::block::{BlockDescription, encode_header};
+use crate::block::{BlockDescription, NewBlock, envelope_bytes};
 use crate::extents::Extent;
 use crate::layout::{BLOCK_HEADER_BYTES, whole_units};
 use crate::shared::SharedFile;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
-use teak_base::{StorageError, StorageResult};
+use teak_base::{Encryption, KeyVersion, StorageError, StorageResult};
 use teak_disk::pay_for_io;
 
 /// Minimum size of a write to disk, except the last write of an extent.
@@ -41,6 +41,10 @@ pub struct BlockWriter {
     reserved_extent: Extent,
     /// Blocks not yet on disk; they end where `reserved_extent` starts.
     buffer: Vec<u8>,
+    /// How the file was to be encrypted when the writer began.
+    encryption: Arc<Encryption>,
+    /// The key of the blocks, from the first one on.
+    key: Option<Option<KeyVersion>>,
     bytes_written: u64,
     blocks_written: u64,
     failure: Option<StorageError>,
@@ -57,6 +61,8 @@ pub struct WrittenBlocks {
 impl BlockWriter {
     pub(crate) fn new(file: Arc<SharedFile>, expected_bytes: u64) -> Self {
         Self {
+            encryption: file.encryption(),
+            key: None,
             file,
             expected_bytes,
             limit: None,
@@ -105,8 +111,9 @@ impl BlockWriter {
                 });
             }
         };
+        let front = BLOCK_HEADER_BYTES + envelope_bytes(self.key()?);
         let start = self.buffer.len();
-        self.buffer.resize(start + BLOCK_HEADER_BYTES, 0);
+        self.buffer.resize(start + front, 0);
         let codec = description.codec.compress(raw, &mut self.buffer);
         let used = BlockDescription {
             codec,
@@ -115,9 +122,33 @@ impl BlockWriter {
         self.place(start, used, raw_bytes)
     }
 
-    /// Gives the block at `start` of the buffer its address and header. When there is
-    /// no space before the limit, discards the block and returns `None`.
-    pub(crate) fn place(
+    /// The key of the blocks. All blocks of a writer have the same.
+    fn key(&mut self) -> StorageResult<Option<KeyVersion>> {
+        if let Some(key) = self.key {
+            return Ok(key);
+        }
+        let key = self.encryption.current(self.file.file.path());
+        let key = key.inspect_err(|error| self.failure = Some(error.clone()))?;
+        self.key = Some(key);
+        Ok(key)
+    }
+
+    /// Like [`BlockWriter::place`], for a block without space for an envelope.
+    pub(crate) fn place_plain(
+        &mut self,
+        start: usize,
+        used: BlockDescription,
+        raw_bytes: u32,
+    ) -> StorageResult<Option<BlockAddress>> {
+        let at = start + BLOCK_HEADER_BYTES;
+        let envelope = envelope_bytes(self.key()?);
+        self.buffer.splice(at..at, std::iter::repeat_n(0, envelope));
+        self.place(start, used, raw_bytes)
+    }
+
+    /// Gives the block at `start` of the buffer, which has space for header and envelope, its address and
+    /// header, and encrypts it. When there is no space before the limit, discards the block and returns `None`.
+    fn place(
         &mut self,
         start: usize,
         used: BlockDescription,
@@ -135,15 +166,16 @@ impl BlockWriter {
             return Ok(None);
         }
         let offset = self.reserved_extent.offset;
-        let (header, stored) = self.buffer.split_at_mut(start + BLOCK_HEADER_BYTES);
-        let (_, header) = header.split_at_mut(start);
-        header.copy_from_slice(&encode_header(
-            self.file.id,
+        let new = NewBlock {
+            file: self.file.id,
             offset,
-            used,
+            description: used,
             raw_bytes,
-            stored,
-        ));
+            key: self.key()?,
+        };
+        let (_, block) = self.buffer.split_at_mut(start);
+        new.seal(self.file.file.path(), &self.encryption, block)
+            .inspect_err(|error| self.failure = Some(error.clone()))?;
         let padding = usize::try_from(padded).unwrap_or(bytes) - bytes;
         self.buffer.resize(self.buffer.len() + padding, 0);
         self.fill(padded);
@@ -158,7 +190,7 @@ impl BlockWriter {
         }
         Ok(Some(BlockAddress {
             offset,
-            // At most the raw bytes and a header.
+            // At most the raw bytes, a header and an envelope.
             bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
         }))
     }
@@ -251,10 +283,11 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Reserves space for a block of at most `bytes`. Returns false when there is none before the
+    /// Reserves space for a block of at most `raw_bytes`. Returns false when there is none before the
     /// limit.
-    pub(crate) fn reserve_next(&mut self, bytes: u64) -> StorageResult<bool> {
-        self.reserve(self.buffer.len(), whole_units(bytes))
+    pub(crate) fn reserve_next(&mut self, raw_bytes: u64) -> StorageResult<bool> {
+        let front = BLOCK_HEADER_BYTES + envelope_bytes(self.key()?);
+        self.reserve(self.buffer.len(), whole_units(raw_bytes + front as u64))
     }
 
     /// The failure of an earlier call, which makes the writer unusable.

@@ -239,8 +239,10 @@ fn each_kind_of_damage_is_reported() {
         let reason = read_with(change, fix);
         assert!(reason.contains(expected), "{reason}");
     }
-    let newer = read_with(&at(27, 2), true);
-    assert!(newer.contains("format version 2"), "{newer}");
+    let newer = read_with(&at(27, 3), true);
+    assert!(newer.contains("format version 3"), "{newer}");
+    let no_envelope = read_with(&at(27, 2), true);
+    assert!(no_envelope.contains("envelope"), "{no_envelope}");
     let huge = read_with(&|bad| bad[start + 19] = 0xff, true);
     assert!(huge.contains("exceed the limit"), "{huge}");
 }

@@ -7,6 +7,7 @@ mod checkpoint_pin;
 mod common;
 mod crash;
 mod damage;
+mod encryption;
 mod failures;
 mod format;
 mod fuzz_smoke;

@@ -132,6 +132,7 @@ fn main() {
         path,
         file_prefix: "bench.sort.",
         without_names: false,
+        encryption: teak_base::Encryption::default(),
         next: Arc::default(),
     };
     for key_bytes in [8, 22] {

@@ -3,7 +3,8 @@
 //! by its prefix. In a directory that others use, too, files have no names.
 //!
 //! A file is a sequence of blocks: the stored and the raw length of the payload (u32 each), its
-//! codec (u8), a checksum (u64), and the payload, which contains whole entries.
+//! codec (u8), a checksum (u64), and the payload, which contains whole entries. If the table is encrypted, so is
+//! the payload (see `teak_base::cipher`); the associated data are the lengths, the codec and the offset of the block.
 
 use crate::entries::{EntryReader, put_entry};
 use std::path::PathBuf;
@@ -11,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::checksum::checksum_parts;
-use teak_base::{Codec, StorageError, StorageResult};
+use teak_base::cipher::ENVELOPE_BYTES;
+use teak_base::{Codec, Encryption, KeyVersion, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
 
 /// Approximate raw size of a block, in bytes.
@@ -31,6 +33,8 @@ pub struct SpillDirectory {
     /// Whether names are removed when their files are created, so that a crash leaves no file. If not,
     /// the owner removes files that a crash has left.
     pub without_names: bool,
+    /// How the files are encrypted.
+    pub encryption: Encryption,
     /// The number of the next spill file.
     pub next: Arc<AtomicU64>,
 }
@@ -44,6 +48,18 @@ pub(crate) struct Spill {
     /// Whether the name exists.
     has_name: bool,
     bytes: u64,
+    encryption: Encryption,
+    /// The key of all blocks.
+    key: Option<KeyVersion>,
+}
+
+impl Spill {
+    /// The associated data of the block at `offset`.
+    fn associated(lengths: &[u8], offset: u64) -> Vec<u8> {
+        let mut associated = lengths.to_vec();
+        associated.put_u64(offset);
+        associated
+    }
 }
 
 impl Drop for Spill {
@@ -86,6 +102,8 @@ impl SpillWriter {
                 path,
                 has_name: !directory.without_names,
                 bytes: 0,
+                key: directory.encryption.current(&directory.path)?,
+                encryption: directory.encryption.clone(),
             },
             block: Vec::with_capacity(BLOCK_BYTES),
             out: Vec::new(),
@@ -104,14 +122,21 @@ impl SpillWriter {
 
     fn write_block(&mut self) -> StorageResult<()> {
         self.payload.clear();
+        let envelope = self.spill.key.map_or(0, |_| ENVELOPE_BYTES);
+        self.payload.resize(envelope, 0);
         let codec = Codec::Lz4.compress(&self.block, &mut self.payload);
-        let payload = &self.payload;
+        let payload = &mut self.payload;
         self.out.clear();
         self.out
             .put_u32(u32::try_from(payload.len()).unwrap_or(u32::MAX));
         self.out
             .put_u32(u32::try_from(self.block.len()).unwrap_or(u32::MAX));
         self.out.put_u8(codec.number());
+        if let Some(key) = self.spill.key {
+            let associated = Spill::associated(&self.out, self.spill.bytes);
+            let encryption = &self.spill.encryption;
+            encryption.seal(&self.spill.path, key, &associated, payload)?;
+        }
         let sum = checksum_parts(&[&self.out, payload]);
         self.out.put_u64(sum);
         self.out.extend_from_slice(payload);
@@ -197,11 +222,17 @@ impl SpillReader {
         if checksum_parts(&[summed, &self.payload]) != sum {
             return Err(self.corrupt("a block has a wrong checksum"));
         }
+        let packed: &[u8] = match self.spill.key {
+            Some(_) => {
+                let associated = Spill::associated(summed, self.next_block);
+                let place = (self.spill.path.as_path(), self.next_block);
+                let encryption = &self.spill.encryption;
+                encryption.unseal(place, &associated, &mut self.payload)?
+            }
+            None => &self.payload,
+        };
         let codec = Codec::from_number(codec);
-        let block = codec.and_then(|codec| match codec {
-            Codec::None => Some(std::mem::take(&mut self.payload)),
-            codec => codec.decompress(&self.payload, raw as usize).ok(),
-        });
+        let block = codec.and_then(|codec| codec.decompress(packed, raw as usize).ok());
         let block = block.ok_or_else(|| self.corrupt("a block does not decompress"))?;
         self.block = EntryReader::new(block);
         self.next_block = start + u64::from(stored);

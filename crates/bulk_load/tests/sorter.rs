@@ -13,6 +13,7 @@ use teak_bulk_load::{
     BulkLoadError, NoWorkers, SortProgress, Sorter, SorterOptions, Worker, Workers,
 };
 use teak_disk::{Disk, MemoryDisk};
+use teak_testing::TestKeys;
 
 /// Sorts entries and checks the result and that nothing is left.
 fn check(entries: &Entries, size: Size) -> SortProgress {
@@ -196,4 +197,51 @@ fn a_sort_needs_no_threads() {
     };
     let entries = scattered(5000, u64::MAX);
     assert_eq!(sort(options, &entries, &|| false).unwrap().0.len(), 5000);
+}
+
+/// A disk in memory whose spill files are examined when they are removed.
+#[test]
+fn spill_files_of_an_encrypted_table_are_encrypted() {
+    let planted = b"a planted value that is in every entry";
+    let entries: Entries = (0..2000u64)
+        .map(|n| {
+            (
+                n.wrapping_mul(77_777).to_le_bytes().to_vec(),
+                planted.to_vec(),
+            )
+        })
+        .collect();
+    let size = Size {
+        bytes: 8000,
+        threads: 1,
+    };
+    for is_encrypted in [false, true] {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let (mut directory, budget) = (directory(&disk), Budget::default());
+        let keys = Arc::<TestKeys>::default();
+        if is_encrypted {
+            directory.encryption = keys.encryption(1);
+        }
+        let mut sorter = Sorter::new(options(&directory, &budget, size));
+        for (key, value) in &entries {
+            sorter.add(key, value, &|| false).unwrap();
+        }
+        let mut sorted = sorter.finish(&|| false).unwrap();
+        let files = disk.list(Path::new(DIRECTORY)).unwrap();
+        assert!(!files.is_empty());
+        for path in files {
+            let file = disk.open(&path).unwrap();
+            let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+            file.read_exact_at(&mut bytes, 0).unwrap();
+            let is_found = bytes.windows(20).any(|window| planted.starts_with(window));
+            assert_eq!(is_found, !is_encrypted);
+        }
+        let mut found = 0;
+        while let Some((_, value)) = sorted.entry() {
+            assert_eq!(value, planted);
+            found += 1;
+            sorted.advance(&|| false).unwrap();
+        }
+        assert_eq!(found, entries.len());
+    }
 }

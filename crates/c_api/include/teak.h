@@ -155,6 +155,8 @@ typedef enum teak_status {
   TEAK_UNAVAILABLE = 23,
   // A backup cannot begin, or has ended before its copy was complete.
   TEAK_BACKUP_FAILED = 24,
+  // An encryption key is missing or wrong. The data is intact.
+  TEAK_NO_KEY = 25,
 } teak_status;
 
 // Copies the message of the calling thread's last error into `buffer`, followed by a NUL if there
@@ -286,6 +288,17 @@ typedef struct teak_engine_options {
   // Memory limit of the sorts of one statement in bytes, at most a quarter of cache_bytes. Default:
   // an eighth of cache_bytes, at most 256 MiB.
   uint64_t sort_bytes_max;
+  // Stores the newest version of a key of the key management. Returns false if there is none. Called from any thread, also
+  // by background jobs, until teak_engine_close() has returned; must not call the engine. NULL: there is no key
+  // management, so nothing is encrypted, and encrypted files cannot be read.
+  bool (*newest_key_version)(void *context, uint32_t key, uint32_t *version);
+  // Copies a version of a key, of 1 to `capacity` bytes, to `bytes`. Returns their number, or 0 if there is no such key.
+  // As newest_key_version otherwise.
+  size_t (*key_bytes)(void *context, uint32_t key, uint32_t version, uint8_t *bytes, size_t capacity);
+  // Passed to newest_key_version and key_bytes.
+  void *key_context;
+  // The id of the key with which the log is encrypted from now on. 0: it is not. Default: 0.
+  uint32_t log_encryption_key;
 } teak_engine_options;
 
 // Opens the engine of a data directory. An empty directory becomes a new database; after a crash,
@@ -470,6 +483,8 @@ typedef struct teak_index_definition {
   const uint32_t *variable_columns;
   // Number of variable columns.
   size_t variable_column_count;
+  // The id of the key with which the file is encrypted (see teak_engine_options.newest_key_version). 0: it is not.
+  uint32_t encryption_key;
 } teak_index_definition;
 
 // A table to create. Fields are added at the end in later versions.

@@ -817,6 +817,13 @@ typedef struct teak_index_info {
   uint64_t raw_bytes_written;
   // Bytes that were written to the file since it was opened.
   uint64_t bytes_written;
+  // The id of the key with which new blocks are encrypted; 0: they are not.
+  uint32_t encryption_key;
+  // The id of the key with which all blocks are encrypted, in version `encrypted_with_version` or a newer one; 0: they
+  // are not. Differs from `encryption_key` while blocks are being written again with another key.
+  uint32_t encrypted_with_key;
+  // The oldest version that a block may have.
+  uint32_t encrypted_with_version;
 } teak_index_info;
 
 // Calls `sink` for each index of each table except temporary ones, in the order of the names of the

@@ -2,10 +2,14 @@
 
 use crate::boundary::{Context, Extensible, Failure, Versioned, first_version_bytes};
 use crate::slice::teak_slice;
-use ::teak_engine::{EngineOptions, Level, Owner, WaitListener};
+use ::teak_encryption::{KeySource, KeySourceError, PluginCipher};
+use ::teak_engine::{
+    Cipher, Encryption, EngineOptions, KeyId, KeyVersion, Level, Owner, WaitListener,
+};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 /// A timeout or period without end.
 pub const TEAK_NEVER: u32 = u32::MAX;
@@ -95,6 +99,26 @@ pub struct teak_engine_options {
     /// Memory limit of the sorts of one statement in bytes, at most a quarter of cache_bytes. Default:
     /// an eighth of cache_bytes, at most 256 MiB.
     pub sort_bytes_max: u64,
+    /// Stores the newest version of a key of the key management. Returns false if there is none. Called from any thread, also
+    /// by background jobs, until teak_engine_close() has returned; must not call the engine. NULL: there is no key
+    /// management, so nothing is encrypted, and encrypted files cannot be read.
+    pub newest_key_version:
+        Option<unsafe extern "C" fn(context: *mut c_void, key: u32, version: *mut u32) -> bool>,
+    /// Copies a version of a key, of 1 to `capacity` bytes, to `bytes`. Returns their number, or 0 if there is no such key.
+    /// As newest_key_version otherwise.
+    pub key_bytes: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            key: u32,
+            version: u32,
+            bytes: *mut u8,
+            capacity: usize,
+        ) -> usize,
+    >,
+    /// Passed to newest_key_version and key_bytes.
+    pub key_context: *mut c_void,
+    /// The id of the key with which the log is encrypted from now on. 0: it is not. Default: 0.
+    pub log_encryption_key: u32,
 }
 
 // SAFETY: `repr(C)`; numbers, nullable pointers and a bool.
@@ -152,6 +176,67 @@ pub(crate) fn wait_time(milliseconds: u32) -> Duration {
         TEAK_NEVER => Duration::MAX,
         TEAK_NO_WAIT => Duration::ZERO,
         some => Duration::from_millis(some.into()),
+    }
+}
+
+/// The key management of C.
+struct Keys {
+    newest: unsafe extern "C" fn(context: *mut c_void, key: u32, version: *mut u32) -> bool,
+    bytes: unsafe extern "C" fn(
+        context: *mut c_void,
+        key: u32,
+        version: u32,
+        bytes: *mut u8,
+        capacity: usize,
+    ) -> usize,
+    context: Context,
+}
+
+/// Maximum length of a key, in bytes.
+const KEY_BYTES_MAX: usize = 64;
+
+impl KeySource for Keys {
+    fn newest_version(&self, key: KeyId) -> Result<u32, KeySourceError> {
+        let mut version = 0;
+        let id = KeyId::number(Some(key));
+        // SAFETY: the callback and its context live as long as the engine.
+        match unsafe { (self.newest)(self.context.0, id, &raw mut version) } {
+            true => Ok(version),
+            false => Err(no_key("the key management does not have it")),
+        }
+    }
+
+    fn key(&self, key: KeyVersion) -> Result<Zeroizing<Vec<u8>>, KeySourceError> {
+        let mut bytes = Zeroizing::new(vec![0; KEY_BYTES_MAX]);
+        let id = KeyId::number(Some(key.key));
+        let out = bytes.as_mut_ptr();
+        // SAFETY: the callback and its context live as long as the engine; it writes at most as many bytes.
+        let length = unsafe { (self.bytes)(self.context.0, id, key.version, out, KEY_BYTES_MAX) };
+        match length {
+            1..=KEY_BYTES_MAX => {
+                bytes.truncate(length);
+                Ok(bytes)
+            }
+            _ => Err(no_key("the key management does not return it")),
+        }
+    }
+}
+
+fn no_key(reason: &str) -> KeySourceError {
+    KeySourceError(reason.into())
+}
+
+fn encryption_of(options: &teak_engine_options) -> Encryption {
+    let source = options.newest_key_version.zip(options.key_bytes);
+    let source = source.map(|(newest, bytes)| Keys {
+        newest,
+        bytes,
+        context: Context(options.key_context),
+    });
+    Encryption {
+        cipher: source
+            .map(|source| -> Arc<dyn Cipher> { Arc::new(PluginCipher::new(Box::new(source))) }),
+        key: KeyId::new(options.log_encryption_key),
     }
 }
 
@@ -218,6 +303,7 @@ pub(crate) unsafe fn options_of(options: &teak_engine_options) -> Result<EngineO
     if let Some(wait_begins) = options.wait_begins {
         chosen.wait_listener = Some(Arc::new(Reports(wait_begins)));
     }
+    chosen.encryption = encryption_of(options);
     #[cfg(feature = "allocator")]
     crate::allocator::measure(&mut chosen);
     Ok(chosen)

@@ -61,6 +61,8 @@ pub enum teak_status {
     TEAK_UNAVAILABLE = 23,
     /// A backup cannot begin, or has ended before its copy was complete.
     TEAK_BACKUP_FAILED = 24,
+    /// An encryption key is missing or wrong. The data is intact.
+    TEAK_NO_KEY = 25,
 }
 
 impl From<()> for teak_status {

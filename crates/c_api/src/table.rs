@@ -9,7 +9,7 @@ use crate::handles::{teak_engine, teak_table};
 use crate::slice::teak_slice;
 use crate::status::teak_status;
 use ::teak_engine::{
-    Column, ColumnKind, Decimal, FilterKeys, IndexDefinition, KeySuffix, OptionalColumn,
+    Column, ColumnKind, Decimal, FilterKeys, IndexDefinition, KeyId, KeySuffix, OptionalColumn,
     PageColumns, TableDefinition, ValueTail,
 };
 use std::ffi::{c_char, c_void};
@@ -62,6 +62,8 @@ pub struct teak_index_definition {
     pub variable_columns: *const u32,
     /// Number of variable columns.
     pub variable_column_count: usize,
+    /// The id of the key with which the file is encrypted (see teak_engine_options.newest_key_version). 0: it is not.
+    pub encryption_key: u32,
 }
 
 /// Instead of the number of a bit: every value has the column.
@@ -192,6 +194,7 @@ pub(crate) unsafe fn definition_of(
         label: unsafe { index.label.text("label") }?.to_owned(),
         codec: codec_of(index.codec)?,
         page_bytes: index.page_bytes,
+        encryption_key: KeyId::new(index.encryption_key),
         filter_keys: filter_keys_of(index)?,
         value_fixed_bytes: index.value_fixed_bytes,
         // SAFETY: the caller guarantees the contract of `boundary`.

@@ -99,6 +99,10 @@ fn options(directory: &str) -> teak_engine_options {
         direct_io: false,
         spill_directory: slice(b""),
         sort_bytes_max: 0,
+        newest_key_version: None,
+        key_bytes: None,
+        key_context: null_mut(),
+        log_encryption_key: 0,
     }
 }
 
@@ -127,6 +131,7 @@ fn index(label: &'static [u8]) -> teak_index_definition {
         variable_column_count: 0,
         suffix: 0,
         suffix_bytes: 0,
+        encryption_key: 0,
     }
 }
 

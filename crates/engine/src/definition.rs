@@ -1,7 +1,7 @@
 //! Definitions of tables and indexes, as the caller passes them.
 
 use crate::error::{EngineError, EngineResult};
-use teak_base::Codec;
+use teak_base::{Codec, KeyId};
 use teak_tree::{FilterKeys, PageColumns};
 
 /// Maximum number of indexes of a table, those that an alteration is building included.
@@ -20,6 +20,9 @@ pub struct IndexDefinition {
     pub codec: Codec,
     /// Uncompressed bytes of a page; zero for the default.
     pub page_bytes: u32,
+    /// The key with which the file is encrypted; `None`: it is not. See
+    /// [`EngineOptions::encryption`](crate::EngineOptions::encryption).
+    pub encryption_key: Option<KeyId>,
     /// The parts of keys that are in filters: whole keys for look-ups of one key
     /// ([`Cursor::get`](crate::Cursor::get)), keys without a suffix for
     /// [`Cursor::set_prefix`](crate::Cursor::set_prefix).
@@ -41,6 +44,7 @@ impl IndexDefinition {
             label: "PRIMARY".into(),
             codec: Codec::Lz4,
             page_bytes: 0,
+            encryption_key: None,
             filter_keys: FilterKeys::Whole,
             value_fixed_bytes: 0,
             columns: PageColumns::default(),

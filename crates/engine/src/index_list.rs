@@ -4,7 +4,7 @@ use crate::core::index::Index;
 use crate::core::opening::{entry_of, slot_of};
 use crate::engine::Engine;
 use std::path::PathBuf;
-use teak_base::Codec;
+use teak_base::{Codec, KeyId, KeyVersion};
 
 /// An index of a table. The sizes of an index whose file is closed are those of the time when it was
 /// closed, or those in the catalogue that was read when the engine was opened; the counters that begin
@@ -24,6 +24,11 @@ pub struct IndexReport {
     pub is_open: bool,
     /// The codec of bottom runs.
     pub codec: Codec,
+    /// The key with which new blocks are encrypted; `None`: they are not.
+    pub encryption_key: Option<KeyId>,
+    /// All blocks are encrypted with this key, in this version or a newer one. While they are being written again with another
+    /// key, this is the old state.
+    pub encrypted_with: Option<KeyVersion>,
     /// Estimated number of live entries.
     pub entries: u64,
     /// Deletes and range tombstones on disk.
@@ -70,6 +75,7 @@ impl IndexReport {
         let (tree, file) = (index.tree.statistics(), index.tree.file_statistics());
         self.is_open = true;
         self.codec = index.tree.options().codec;
+        self.encrypted_with = index.tree.encrypted_with();
         self.entries = tree.rows;
         self.tombstones = tree.deletes + tree.range_tombstones;
         self.raw_bytes = tree.raw_bytes;
@@ -136,6 +142,8 @@ impl Engine {
                 path: index.path.clone(),
                 is_open: false,
                 codec: index.codec,
+                encryption_key: index.encryption_key,
+                encrypted_with: index.encrypted_with,
                 entries: sizes.entries,
                 tombstones: sizes.tombstones,
                 raw_bytes: sizes.raw_bytes,

@@ -19,6 +19,7 @@
 //!         label: "PRIMARY".into(),
 //!         codec: Codec::Zstd,
 //!         page_bytes: 0,
+//!         encryption_key: None,
 //!         filter_keys: FilterKeys::Whole,
 //!         value_fixed_bytes: 0,
 //!         columns: Default::default(),
@@ -122,6 +123,7 @@ pub use table_handle::TableHandle;
 pub use teak_aggregate as aggregate;
 pub use teak_base::latency::{LATENCY_BUCKETS, Latencies};
 pub use teak_base::limits::KEY_BYTES_MAX;
+pub use teak_base::{Cipher, Encryption, KeyId, KeyVersion};
 pub use teak_base::{Codec, CommitSequence, FileId, Lsn, StorageError};
 pub use teak_disk::{Disk, IoScope};
 pub use teak_transactions::{

@@ -100,7 +100,7 @@ impl EngineTransaction {
         let write_id = self.log_load(rows)?;
         let memory = SortMemory::take(&self.core, tables);
         let loads = indexes.iter().zip(unique).map(|(index, unique)| {
-            let options = sorter_options(&self.core, memory.part(indexes.len()));
+            let options = sorter_options(&self.core, &index.entry, memory.part(indexes.len()));
             let begun = index.tree.begin_load(write_id);
             IndexLoad {
                 unique: *unique,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use teak_base::Encryption;
 use teak_transactions::WaitListener;
 use teak_tree::TreeOptions;
 
@@ -88,6 +89,8 @@ pub struct EngineOptions {
     /// memory that the engine's own counters do not include is part of the
     /// budget, too.
     pub heap: Option<Arc<dyn Heap>>,
+    /// The cipher of encrypted tables, and the key of the log; without a key, the log is not encrypted.
+    pub encryption: Encryption,
     /// Identifies a new instance; `None`: derived from the clock.
     pub instance: Option<u64>,
     /// Options of trees. The definition of an index replaces the codec, the use of filters, the
@@ -131,6 +134,7 @@ impl EngineOptions {
             messages: None,
             wait_listener: None,
             heap: None,
+            encryption: Encryption::default(),
             instance: None,
             tree: TreeOptions::default(),
             memtable_bytes_min: MIB,

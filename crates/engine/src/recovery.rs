@@ -98,13 +98,15 @@ fn read_or_create_catalogue(
 }
 
 fn index_files(disk: Arc<dyn Disk>, options: &EngineOptions, budget: &Budget) -> IndexFiles {
-    let cache = Arc::new(PageCache::new(budget.page_cache_bytes()));
+    let cache = PageCache::new(budget.page_cache_bytes());
+    let cache = Arc::new(cache.with_cipher(options.encryption.cipher.clone()));
     cache.nodes().set_bytes_max(budget.node_bytes_max());
     IndexFiles::new(
         disk,
         options.directory.clone(),
         cache,
         options.tree.clone(),
+        options.encryption.clone(),
         Messages::new(options.messages.clone()),
     )
 }
@@ -160,6 +162,7 @@ fn read_log(
     } else {
         SegmentCreation::AheadOrOnDemand
     };
+    log_options.encryption = options.encryption.clone();
     log_options.pending_bytes = Budget::log_pending_bytes(options.cache_bytes);
     WriteAheadLog::open::<EngineError>(
         &Arc::clone(&replay.files.disk),

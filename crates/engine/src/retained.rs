@@ -32,9 +32,9 @@ mod read_only;
 mod restore;
 
 pub(crate) use self::collect::retain;
+pub(crate) use self::file::{RetainedPlace, UnreadRecords, read_undamaged};
 #[cfg(feature = "fuzzing")]
 pub(crate) use self::file::{RetainedWriter, decode_retained};
-pub(crate) use self::file::{UnreadRecords, read_undamaged};
 pub(crate) use self::read_only::RetainContext;
 pub(crate) use self::restore::{restore_all, restore_table};
 
@@ -70,7 +70,8 @@ pub(crate) fn remove_unneeded(
         }
         let is_own = |file| entry.indexes.iter().any(|index| index.file == file);
         let is_needed = repaired.contains(&table)
-            || !replaced.contains(&table) && contains_others(&files.disk, &path, &is_own);
+            || !replaced.contains(&table)
+                && contains_others((&files.disk, &files.log_encryption), &path, &is_own);
         if !is_needed {
             files.disk.remove(&path)?;
             continue;

@@ -481,6 +481,7 @@ mod tests {
             label: "rows".into(),
             codec: Codec::None,
             page_bytes: 0,
+            encryption_key: None,
             filter_keys: FilterKeys::Whole,
             value_fixed_bytes: 0,
             columns: Default::default(),

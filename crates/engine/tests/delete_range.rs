@@ -203,6 +203,7 @@ fn of_rows_only() -> (Engine, TableHandle) {
             label: "PRIMARY".into(),
             codec: Codec::Lz4,
             page_bytes: 0,
+            encryption_key: None,
             filter_keys: FilterKeys::Whole,
             value_fixed_bytes: 0,
             columns: Default::default(),

@@ -23,6 +23,7 @@ mod delete_range;
 mod direct_io;
 mod divided_jobs;
 mod dropping;
+mod encryption;
 mod failed_files;
 mod failures;
 mod full_disk;

@@ -6,8 +6,8 @@
 
 use teak_base::bytes::{Put, Take};
 use teak_engine::{
-    Codec, Column, ColumnKind, FilterKeys, IndexDefinition, KeySuffix, OptionalColumn, PageColumns,
-    ValueTail,
+    Codec, Column, ColumnKind, FilterKeys, IndexDefinition, KeyId, KeySuffix, OptionalColumn,
+    PageColumns, ValueTail,
 };
 use teak_model::{Key, TableId, Value};
 use teak_testing::Random;
@@ -31,6 +31,7 @@ pub(crate) struct Shape {
     pub(crate) codec: Codec,
     /// Number of leading bytes of values that the engine may store as byte planes.
     pub(crate) value_fixed_bytes: u32,
+    pub(crate) encryption_key: Option<KeyId>,
 }
 
 /// A row's columns.
@@ -58,6 +59,7 @@ impl Shape {
             label: format!("i{kind}"),
             codec: self.codec,
             page_bytes: 0,
+            encryption_key: self.encryption_key,
             filter_keys: self.filter_keys(kind),
             value_fixed_bytes: self.value_fixed_bytes,
             columns: self.columns(),

@@ -2,9 +2,10 @@
 //! the whole run, so that different runs concentrate on different features.
 
 use crate::rows::Shape;
+use std::sync::Arc;
 use std::time::Duration;
-use teak_engine::{Codec, EngineOptions};
-use teak_testing::Random;
+use teak_engine::{Codec, EngineOptions, KeyId};
+use teak_testing::{Random, TestKeys};
 use teak_tree::TreeOptions;
 
 /// The directory of the engine on the simulated disk.
@@ -188,6 +189,8 @@ impl SwarmConfig {
                 .unwrap_or(Codec::Zstd),
             // Values have at least 24 bytes, so some may be shorter than this.
             value_fixed_bytes: u32::try_from(random.below(5) * 8).unwrap_or(0),
+            // Half of the tables are not encrypted.
+            encryption_key: KeyId::new(u32::try_from(random.below(4) / 2 * 2).unwrap_or(0)),
         }
     }
 
@@ -226,6 +229,8 @@ impl SwarmConfig {
         // Some incarnations store most rows as separate values, some only large rows.
         tree.separate_value_bytes = 16 << (3 * random.below(4));
         options.tree = tree;
+        let log = u32::from(random.one_in(3));
+        options.encryption = Arc::<TestKeys>::default().encryption(log);
         options
     }
 }

@@ -52,6 +52,7 @@ fn create(engine: &Engine) -> EngineResult<()> {
         label: label.into(),
         codec: Codec::Lz4,
         page_bytes: 0,
+        encryption_key: None,
         filter_keys: FilterKeys::Whole,
         value_fixed_bytes: 0,
         columns: Default::default(),

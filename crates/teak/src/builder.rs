@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
-use teak_engine::{Engine, EngineOptions, FileIo, Level, file_system};
+use teak_encryption::{KeySource, PluginCipher};
+use teak_engine::{Encryption, Engine, EngineOptions, FileIo, KeyId, Level, file_system};
 
 /// When a commit is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,17 @@ impl Builder {
                 self.options.log_sync_period = period.max(Duration::from_millis(1));
             }
         }
+        self
+    }
+
+    /// The key management of encrypted tables (see [`TableSchema::encryption_key`](crate::TableSchema::encryption_key)), and
+    /// the key of the log; without a key the log, which contains all changed rows, is not encrypted. The keys must be available
+    /// as long as there is data that was written with them.
+    pub fn keys(mut self, source: Box<dyn KeySource>, log: Option<KeyId>) -> Self {
+        self.options.encryption = Encryption {
+            cipher: Some(Arc::new(PluginCipher::new(source))),
+            key: log,
+        };
         self
     }
 

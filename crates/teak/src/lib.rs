@@ -53,3 +53,9 @@ pub mod disk {
     pub use teak_base::{StorageError, StorageResult};
     pub use teak_disk::{Disk, DiskFile, DiskLock, MemoryDisk, RealDisk};
 }
+
+/// Keys of encrypted tables, for [`Builder::keys`].
+pub mod encryption {
+    pub use teak_encryption::{KeySource, KeySourceError};
+    pub use teak_engine::{KeyId, KeyVersion};
+}

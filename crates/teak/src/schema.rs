@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::index_key::entry_key;
 use std::fmt;
 use teak_base::bytes::Take;
-use teak_engine::{Codec, FilterKeys, IndexDefinition, IndexNumber, TableDefinition};
+use teak_engine::{Codec, FilterKeys, IndexDefinition, IndexNumber, KeyId, TableDefinition};
 
 type Derive = dyn Fn(&[u8], &[u8], &mut Vec<Vec<u8>>) + Send + Sync;
 
@@ -63,6 +63,7 @@ pub struct TableSchema {
     pub(crate) name: String,
     codec: Codec,
     page_bytes: u32,
+    encryption_key: Option<KeyId>,
     pub(crate) indexes: Vec<IndexSchema>,
 }
 
@@ -78,6 +79,7 @@ impl TableSchema {
             name: name.into(),
             codec: Codec::Zstd,
             page_bytes: 0,
+            encryption_key: None,
             indexes: Vec::new(),
         }
     }
@@ -130,11 +132,19 @@ impl TableSchema {
         self
     }
 
+    /// Encrypts the files of the table with this key of the database's key management (see
+    /// [`Builder::keys`](crate::Builder::keys)); zero: not at all. Default: zero.
+    pub fn encryption_key(mut self, id: u32) -> Self {
+        self.encryption_key = KeyId::new(id);
+        self
+    }
+
     pub(crate) fn definition(&self) -> Result<TableDefinition> {
         let index = |label: &str, is_unique: bool| IndexDefinition {
             label: label.to_owned(),
             codec: self.codec,
             page_bytes: self.page_bytes,
+            encryption_key: self.encryption_key,
             filter_keys: match is_unique {
                 true => FilterKeys::Whole,
                 false => FilterKeys::None,

@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use teak_base::{ByteSize, StorageError};
+use teak_base::{ByteSize, Encryption, StorageError};
 use teak_disk::{Disk, ReadOnlyDisk};
 use teak_engine::{BACKUP_LIST_FILE, BackupChain, BackupList, INCREMENT_CATALOGUE_FILE};
 use teak_write_ahead_log::{LogPart, survey_log};
@@ -176,14 +176,19 @@ impl Increments {
 pub(crate) fn verify_log(directory: &Path, position: u64) -> io::Result<()> {
     let mut end = None;
     let mut damage = None;
-    let surveyed = survey_log::<StorageError>(&ReadOnlyDisk, directory, &mut |part| {
-        match part {
-            LogPart::Damage(error) => damage = damage.take().or(Some(error)),
-            LogPart::End { lsn, .. } => end = Some(lsn.0),
-            _ => {}
-        }
-        Ok(())
-    });
+    let surveyed = survey_log::<StorageError>(
+        &ReadOnlyDisk,
+        directory,
+        &Encryption::default(),
+        &mut |part| {
+            match part {
+                LogPart::Damage(error) => damage = damage.take().or(Some(error)),
+                LogPart::End { lsn, .. } => end = Some(lsn.0),
+                _ => {}
+            }
+            Ok(())
+        },
+    );
     let damage = surveyed.err().or(damage);
     if let Some(damage) = damage {
         return Err(refused(format!("the backup is damaged: {damage}")));

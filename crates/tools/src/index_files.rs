@@ -1,9 +1,11 @@
 //! Index files that are opened without the engine, for reading only.
 
+use crate::keys;
 use crate::progress::{Progress, Unit};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::{FileId, StorageResult};
+use teak_block_file::BlockFile;
 use teak_disk::{Disk, ReadOnlyDisk};
 use teak_tree::{PageCache, Tree};
 
@@ -40,16 +42,35 @@ fn add_directory(directory: &Path, found: &mut Vec<PathBuf>) -> StorageResult<()
     Ok(())
 }
 
+fn cache() -> Arc<PageCache> {
+    let cache = PageCache::new(CACHE_BYTES);
+    Arc::new(cache.with_cipher(keys::encryption().cipher))
+}
+
+/// Verifies the checksums of an encrypted index file whose key is not known. Returns the number of blocks and their bytes.
+pub(crate) fn verify_checksums(path: &Path) -> StorageResult<(u64, u64)> {
+    let disk: Arc<dyn Disk> = Arc::new(ReadOnlyDisk);
+    let (file, _) = BlockFile::open(&disk, path, None)?;
+    let total = file.statistics().live_bytes;
+    let mut progress = Progress::new(path.display().to_string(), Unit::Bytes, total);
+    let mut bytes = 0;
+    let blocks = file.pin_checkpoint()?.verify(&mut |more| {
+        bytes += more;
+        progress.at(bytes);
+    })?;
+    Ok((blocks, bytes))
+}
+
 /// Opens an index file as of its last checkpoint.
 pub(crate) fn open_tree(path: &Path) -> StorageResult<Arc<Tree>> {
     let disk: Arc<dyn Disk> = Arc::new(ReadOnlyDisk);
-    Tree::open(&disk, path, None, &Arc::new(PageCache::new(CACHE_BYTES)))
+    Tree::open(&disk, path, None, &cache())
 }
 
 /// As [`open_tree`], to read what is left of a damaged file. `generation`: of a checkpoint that was durable.
 pub(crate) fn open_damaged(path: &Path, id: FileId, generation: u64) -> StorageResult<Arc<Tree>> {
     let disk: Arc<dyn Disk> = Arc::new(ReadOnlyDisk);
-    let cache = Arc::new(PageCache::new(CACHE_BYTES));
+    let cache = cache();
     match Tree::open_damaged(&disk, path, id, generation, &cache) {
         Err(error) if error.is_corrupt() => {
             eprintln!("teak: {error}; only intact pages are read");

@@ -9,6 +9,7 @@ mod dump;
 mod increments;
 mod index_files;
 mod inspect;
+mod keys;
 mod migrate;
 mod names;
 mod output;
@@ -26,12 +27,18 @@ mod verify;
 
 use clap::{Parser, Subcommand};
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Tools for the Teak storage engine of MariaDB.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
 struct Arguments {
+    /// Encryption keys for reading encrypted files: lines of ID;KEY, the key in hexadecimal digits, as in the file of the
+    /// plugin file_key_management before it is encrypted itself, or of ID;VERSION;KEY.
+    #[arg(long, global = true, value_name = "FILE")]
+    keys: Option<PathBuf>,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -50,17 +57,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
-        Command::Backup(arguments) => backup::run(&arguments),
-        Command::ConvertDump(arguments) => convert_dump::run(&arguments),
-        Command::Dump(arguments) => dump::run(&arguments),
-        Command::Inspect(arguments) => inspect::run(&arguments),
-        Command::Migrate(arguments) => migrate::run(&arguments),
-        Command::Recover(arguments) => recover::run(&arguments),
-        Command::Restore(arguments) => restore::run(&arguments),
-        Command::Top(arguments) => top::run(&arguments),
-        Command::Verify(arguments) => verify::run(&arguments),
-    };
+    let arguments = Arguments::parse();
+    let loaded = arguments.keys.as_deref().map_or(Ok(()), keys::load);
+    let outcome = loaded.and_then(|()| run(&arguments.command));
     outcome.unwrap_or_else(|error| {
         // The reader of a pipe needs no more, as with `teak dump ... | head`.
         if error.kind() != io::ErrorKind::BrokenPipe {
@@ -68,4 +67,18 @@ fn main() -> ExitCode {
         }
         ExitCode::FAILURE
     })
+}
+
+fn run(command: &Command) -> io::Result<ExitCode> {
+    match command {
+        Command::Backup(arguments) => backup::run(arguments),
+        Command::ConvertDump(arguments) => convert_dump::run(arguments),
+        Command::Dump(arguments) => dump::run(arguments),
+        Command::Inspect(arguments) => inspect::run(arguments),
+        Command::Migrate(arguments) => migrate::run(arguments),
+        Command::Recover(arguments) => recover::run(arguments),
+        Command::Restore(arguments) => restore::run(arguments),
+        Command::Top(arguments) => top::run(arguments),
+        Command::Verify(arguments) => verify::run(arguments),
+    }
 }

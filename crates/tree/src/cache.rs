@@ -25,7 +25,7 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use teak_base::stripes::{Stripe, Striped};
-use teak_base::{FileId, StorageResult};
+use teak_base::{Cipher, Encryption, FileId, KeyId, StorageResult};
 
 /// Statistics of a [`PageCache`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,6 +104,8 @@ pub struct PageCache {
     lock_times: LockTimes,
     blocks_in_memory: Arc<BlockMemory>,
     nodes: Arc<NodeMemory>,
+    /// The cipher of the files whose blocks are cached.
+    cipher: Option<Arc<dyn Cipher>>,
     /// The capacity of each part of `blocks`. An entry evicts others of its part, which a hash of the key chooses.
     part_bytes: AtomicU64,
 }
@@ -153,6 +155,21 @@ impl PageCache {
             lock_times: LockTimes::default(),
             nodes: NodeMemory::new(&blocks_in_memory),
             blocks_in_memory,
+            cipher: None,
+        }
+    }
+
+    /// Sets the cipher of the files of all trees that use this cache.
+    #[must_use]
+    pub fn with_cipher(self, cipher: Option<Arc<dyn Cipher>>) -> Self {
+        Self { cipher, ..self }
+    }
+
+    /// How a file of such a tree with this key is encrypted.
+    pub(crate) fn encryption(&self, key: Option<KeyId>) -> Encryption {
+        Encryption {
+            cipher: self.cipher.clone(),
+            key,
         }
     }
 

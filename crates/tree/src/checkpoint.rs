@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use teak_base::{FileId, Lsn, StorageError, StorageResult, WriteId};
+use teak_base::{FileId, KeyVersion, Lsn, StorageError, StorageResult, WriteId};
 use teak_block_file::{
     BackupEpochs, BlockAddress, BlockFile, CheckpointPin, CheckpointTurn, PreparedCheckpoint,
     WrittenBlocks,
@@ -159,6 +159,12 @@ impl Tree {
     ) -> StorageResult<CheckpointPin> {
         let (file, _) = BlockFile::open_not_before(disk, path, file_id, generation_min)?;
         file.pin_checkpoint()
+    }
+
+    /// See [`BlockFile::encrypted_with`].
+    #[must_use]
+    pub fn encrypted_with(&self) -> Option<KeyVersion> {
+        self.file.encrypted_with()
     }
 
     /// The number of the last durable checkpoint. It increases with each checkpoint.

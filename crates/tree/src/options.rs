@@ -2,7 +2,7 @@
 
 use crate::run::SEPARATE_FRACTION;
 use crate::{FilterKeys, PageColumns, ValueReference};
-use teak_base::Codec;
+use teak_base::{Codec, KeyId};
 
 /// The shape of a tree and the format of its blocks. Stored in the superblock. Changed options
 /// apply to blocks that are written afterwards, and to the planning of later jobs.
@@ -13,6 +13,8 @@ pub struct TreeOptions {
     pub page_bytes: u32,
     /// Codec of bottom runs.
     pub codec: Codec,
+    /// The key with which blocks are encrypted; `None`: they are not. The superblock of the file has it.
+    pub encryption_key: Option<KeyId>,
     /// Codec of upper runs, which are short-lived.
     pub upper_codec: Codec,
     /// The parts of keys that are in the filters of runs.
@@ -46,6 +48,7 @@ impl Default for TreeOptions {
         Self {
             page_bytes: 64 * 1024,
             codec: Codec::Zstd,
+            encryption_key: None,
             upper_codec: Codec::Lz4,
             filter_keys: FilterKeys::Whole,
             value_planes: 0,
@@ -69,6 +72,7 @@ impl TreeOptions {
         Self {
             page_bytes: 256,
             codec: Codec::Zstd,
+            encryption_key: None,
             upper_codec: Codec::Lz4,
             filter_keys: FilterKeys::Whole,
             value_planes: 2,

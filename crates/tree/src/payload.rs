@@ -122,6 +122,7 @@ impl Payload {
             options: TreeOptions {
                 page_bytes,
                 codec: page_codec,
+                encryption_key: None,
                 upper_codec,
                 filter_keys: FilterKeys::None,
                 value_planes,

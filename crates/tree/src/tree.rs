@@ -85,7 +85,7 @@ impl Tree {
     /// name is durable once the caller syncs the directory.
     ///
     /// # Errors
-    /// `AlreadyExists`, `NoSpace`, `Io`.
+    /// `AlreadyExists`, `NoSpace`, `Io`; `Key` if the key of the options is not available.
     ///
     /// # Panics
     /// When the options are not valid.
@@ -97,8 +97,11 @@ impl Tree {
         cache: &Arc<PageCache>,
     ) -> StorageResult<Arc<Self>> {
         assert!(options.is_valid(), "the options are valid");
+        // Before there is a file that cannot be written.
+        let key = cache.encryption(options.encryption_key).current(path)?;
         let payload = Payload::empty(options);
         let file = BlockFile::create(disk, path, file_id, &payload.encode())?;
+        file.note_encrypted_with(key);
         Self::load(file, payload, cache, false, Vec::new())
     }
 
@@ -106,7 +109,7 @@ impl Tree {
     /// runs are read on use.
     ///
     /// # Errors
-    /// `Corrupt`, `UnsupportedFormat`, `NotFound`, `Io`.
+    /// `Corrupt`, `UnsupportedFormat`, `NotFound`, `Io`; `Key` if the root is encrypted and its key is not available.
     pub fn open(
         disk: &Arc<dyn Disk>,
         path: &Path,
@@ -195,7 +198,9 @@ impl Tree {
         is_for_salvage: bool,
         mut lost: Vec<LostPart>,
     ) -> StorageResult<Arc<Self>> {
-        let (options, file_id) = (payload.options, file.file_id());
+        let (mut options, file_id) = (payload.options, file.file_id());
+        options.encryption_key = file.encrypted_with().map(|with| with.key);
+        file.set_encryption(cache.encryption(options.encryption_key));
         let next_child_id = payload.next_child_id.max(1);
         let mut install = InstallState::new(payload.flushed_lsn, next_child_id);
         let nodes = NodeReader::new(&file, cache, next_child_id);
@@ -290,6 +295,8 @@ impl Tree {
     /// When the options are not valid.
     pub fn set_options(&self, options: TreeOptions) {
         assert!(options.is_valid(), "the options are valid");
+        let encryption = self.cache.encryption(options.encryption_key);
+        self.file.set_encryption(encryption);
         self.options.store(Arc::new(options));
         self.install.lock().changed = true;
     }

@@ -13,7 +13,6 @@
 
 use crate::log::WriteAheadLog;
 use crate::record::{RECORD_BYTES_MAX, Record};
-use crate::space::record_space;
 use crate::state::State;
 use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -73,7 +72,7 @@ enum Refusal {
     Buffer,
 }
 
-fn checked_space(record: &Record<'_>) -> StorageResult<u64> {
+fn checked_bytes(record: &Record<'_>) -> StorageResult<usize> {
     let bytes = record.bytes_max();
     if bytes > RECORD_BYTES_MAX {
         return Err(StorageError::TooLarge {
@@ -82,7 +81,7 @@ fn checked_space(record: &Record<'_>) -> StorageResult<u64> {
             limit: RECORD_BYTES_MAX as u64,
         });
     }
-    Ok(record_space(bytes))
+    Ok(bytes)
 }
 
 impl WriteAheadLog {
@@ -92,7 +91,7 @@ impl WriteAheadLog {
     /// # Errors
     /// Those of [`WriteAheadLog::append`].
     pub fn reserve(&self, record: &Record<'_>) -> StorageResult<LogSpace<'_>> {
-        let bytes = checked_space(record)?;
+        let bytes = self.policy.record_space(checked_bytes(record)?);
         let headroom = Headroom {
             bytes: self.policy.headroom_of_rows(),
             is_bounded: true,
@@ -146,7 +145,7 @@ impl WriteAheadLog {
     }
 
     fn append_leaving(&self, record: &Record<'_>, headroom: u64) -> StorageResult<Lsn> {
-        let bytes = checked_space(record)?;
+        let bytes = self.policy.record_space(checked_bytes(record)?);
         let headroom = Headroom {
             bytes: headroom,
             is_bounded: false,
@@ -161,7 +160,7 @@ impl WriteAheadLog {
         let lsn = state.end();
         let before = state.pending.len();
         record.encode(&mut state.pending);
-        let bytes = record_space(state.pending.len() - before);
+        let bytes = self.policy.record_space(state.pending.len() - before);
         assert!(
             bytes <= space,
             "a log record is larger than its reservation"

@@ -14,11 +14,13 @@ use crate::format::{
     BATCH_HEADER_BYTES, BatchHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentKind,
 };
 use crate::log::WriteAheadLog;
+use crate::options::LogIdentity;
 use crate::reader::read_bytes_between;
 use crate::segment::segment_path;
 use std::path::Path;
 use std::sync::Arc;
-use teak_base::{Lsn, StorageError, StorageResult};
+use teak_base::cipher::ENVELOPE_BYTES;
+use teak_base::{KeyVersion, Lsn, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
 
 /// A segment of the copy is ended when it has this length.
@@ -81,7 +83,7 @@ impl WriteAheadLog {
             let reason = "the log was trimmed although a copy needs it";
             return Err(StorageError::corrupt(&self.directory, from.0, reason));
         }
-        let mut copy = LogCopy::begin(disk, target, self.instance, from)?;
+        let mut copy = LogCopy::begin(disk, target, self.identity(), from)?;
         if from < until {
             let source = self.disk.as_ref();
             let mut visit = |lsn: u64, raw: &[u8]| {
@@ -91,7 +93,7 @@ impl WriteAheadLog {
             read_bytes_between(
                 source,
                 &self.directory,
-                self.instance,
+                self.identity(),
                 &listed,
                 (from, until),
                 &mut visit,
@@ -116,7 +118,9 @@ struct CopiedSegment {
 struct LogCopy<'a> {
     disk: &'a dyn Disk,
     target: &'a Path,
-    instance: u64,
+    log: LogIdentity<'a>,
+    /// The key of the copy.
+    key: Option<KeyVersion>,
     segment: CopiedSegment,
     compression: Compression,
     /// The bytes of all segments.
@@ -127,14 +131,15 @@ impl<'a> LogCopy<'a> {
     fn begin(
         disk: &'a dyn Disk,
         target: &'a Path,
-        instance: u64,
+        log: LogIdentity<'a>,
         from: Lsn,
     ) -> StorageResult<Self> {
-        let segment = begin_segment(disk, target, instance, 1, from.0, 0)?;
+        let segment = begin_segment(disk, target, log.instance, 1, from.0, 0)?;
         Ok(Self {
             disk,
             target,
-            instance,
+            key: log.encryption.current(target)?,
+            log,
             total: segment.bytes,
             segment,
             compression: Compression::default(),
@@ -147,18 +152,21 @@ impl<'a> LogCopy<'a> {
             self.segment.file.sync()?;
             let CopiedSegment { number, chain, .. } = self.segment;
             let (disk, target) = (self.disk, self.target);
-            self.segment = begin_segment(disk, target, self.instance, number + 1, lsn, chain)?;
+            self.segment = begin_segment(disk, target, self.log.instance, number + 1, lsn, chain)?;
             self.total += self.segment.bytes;
         }
-        let mut batch = vec![0; BATCH_HEADER_BYTES];
+        let envelope = self.key.map_or(0, |_| ENVELOPE_BYTES);
+        let front = BATCH_HEADER_BYTES + envelope;
+        let mut batch = vec![0; front];
         let wanted = self.compression.codec(raw.len());
         let codec = wanted.compress(raw, &mut batch);
-        let stored = batch.len() - BATCH_HEADER_BYTES;
         if wanted == codec && codec != teak_base::Codec::None {
-            self.compression.note(raw.len(), stored);
+            self.compression.note(raw.len(), batch.len() - front);
         }
+        let stored = batch.len() - BATCH_HEADER_BYTES;
         let header = BatchHeader {
             codec,
+            is_encrypted: self.key.is_some(),
             first_lsn: lsn,
             // The whole copy is synced before it is used.
             durable: lsn,
@@ -167,7 +175,9 @@ impl<'a> LogCopy<'a> {
             stored_bytes: u32::try_from(stored).unwrap_or(u32::MAX),
             checksum: 0,
         };
-        self.segment.chain = header.seal(self.segment.seed, &mut batch);
+        let key = (self.log.encryption, self.key);
+        let seed = self.segment.seed;
+        self.segment.chain = header.seal_encrypted(self.target, key, seed, &mut batch)?;
         self.segment.file.write_all_at(&batch, self.segment.bytes)?;
         let bytes = batch.len() as u64;
         self.segment.bytes += bytes;

@@ -1,10 +1,13 @@
 //! The headers of segments and batches: encoding, decoding, checking. The
 //! layout is documented in `docs/design/format.md`.
 
+use std::path::Path;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::checksum::{checksum, checksum_parts};
+use teak_base::cipher::ENVELOPE_BYTES;
 use teak_base::codec::Codec;
 use teak_base::limits::{BLOCK_RAW_BYTES_MAX, LSN_MAX};
+use teak_base::{Encryption, KeyVersion, StorageError, StorageResult};
 
 /// The format version that this build writes and reads.
 pub(crate) const FORMAT_VERSION: u32 = 2;
@@ -136,6 +139,9 @@ impl SegmentHeader {
 pub(crate) struct BatchHeader {
     /// Compression of the payload.
     pub(crate) codec: Codec,
+    /// Whether the compressed payload is encrypted, see `teak_base::cipher`. The associated data are the seed of the segment,
+    /// and the header without its checksum.
+    pub(crate) is_encrypted: bool,
     /// Log position of the first byte of the payload.
     pub(crate) first_lsn: u64,
     /// The log before this position was known to be durable when the batch was written.
@@ -152,30 +158,81 @@ pub(crate) struct BatchHeader {
 }
 
 impl BatchHeader {
+    /// The header without its checksum.
+    fn summed(&self) -> [u8; BATCH_SUMMED_BYTES] {
+        let mut summed = [0; BATCH_SUMMED_BYTES];
+        let parts: [&[u8]; 7] = [
+            &BATCH_MAGIC,
+            &[self.codec.number(), u8::from(self.is_encrypted), 0, 0],
+            &self.first_lsn.to_le_bytes(),
+            &self.durable.to_le_bytes(),
+            &self.previous.to_le_bytes(),
+            &self.raw_bytes.to_le_bytes(),
+            &self.stored_bytes.to_le_bytes(),
+        ];
+        for (slot, byte) in summed.iter_mut().zip(parts.into_iter().flatten()) {
+            *slot = *byte;
+        }
+        summed
+    }
+
+    /// The associated data of an encrypted payload.
+    fn associated(&self, seed: u64) -> [u8; 8 + BATCH_SUMMED_BYTES] {
+        let mut associated = [0; 8 + BATCH_SUMMED_BYTES];
+        let bytes = seed.to_le_bytes().into_iter().chain(self.summed());
+        for (slot, byte) in associated.iter_mut().zip(bytes) {
+            *slot = byte;
+        }
+        associated
+    }
+
     /// Writes the header and its checksum to the front of `batch`, whose payload
     /// begins at [`BATCH_HEADER_BYTES`]. Returns the checksum.
     pub(crate) fn seal(&self, seed: u64, batch: &mut [u8]) -> u64 {
         assert!(batch.len() >= BATCH_HEADER_BYTES);
         let (header, payload) = batch.split_at_mut(BATCH_HEADER_BYTES);
         let (summed, sum) = header.split_at_mut(BATCH_SUMMED_BYTES);
-        let mut fields: &mut [u8] = summed;
-        for part in [
-            BATCH_MAGIC.as_slice(),
-            &[self.codec.number(), 0, 0, 0],
-            &self.first_lsn.to_le_bytes(),
-            &self.durable.to_le_bytes(),
-            &self.previous.to_le_bytes(),
-            &self.raw_bytes.to_le_bytes(),
-            &self.stored_bytes.to_le_bytes(),
-        ] {
-            let (here, rest) = fields.split_at_mut(part.len());
-            here.copy_from_slice(part);
-            fields = rest;
-        }
-        debug_assert!(fields.is_empty());
+        summed.copy_from_slice(&self.summed());
         let found = checksum_parts(&[&seed.to_le_bytes(), summed, payload]);
         sum.copy_from_slice(&found.to_le_bytes());
         found
+    }
+
+    /// As [`BatchHeader::seal`]. With a key, encrypts the payload first, which begins with space for an envelope.
+    pub(crate) fn seal_encrypted(
+        &self,
+        path: &Path,
+        (encryption, key): (&Encryption, Option<KeyVersion>),
+        seed: u64,
+        batch: &mut [u8],
+    ) -> StorageResult<u64> {
+        if let Some(key) = key {
+            let (_, payload) = batch.split_at_mut(BATCH_HEADER_BYTES);
+            encryption.seal(path, key, &self.associated(seed), payload)?;
+        }
+        Ok(self.seal(seed, batch))
+    }
+
+    /// Decrypts and decompresses the payload of a verified batch.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Key`.
+    pub(crate) fn unpack(
+        &self,
+        (path, offset): (&Path, u64),
+        encryption: &Encryption,
+        seed: u64,
+        payload: &[u8],
+    ) -> StorageResult<Vec<u8>> {
+        let mut decrypted = Vec::new();
+        let packed = if self.is_encrypted {
+            decrypted.extend_from_slice(payload);
+            encryption.unseal((path, offset), &self.associated(seed), &mut decrypted)?
+        } else {
+            payload
+        };
+        let raw = self.codec.decompress(packed, self.raw_bytes as usize);
+        raw.map_err(|_| StorageError::corrupt(path, offset, "a batch does not decompress"))
     }
 
     /// Decodes a header before its payload is read. Checks the lengths and the position; the
@@ -186,9 +243,15 @@ impl BatchHeader {
             return Err(HeaderError::Invalid("no batch begins here"));
         }
         let codec = Codec::from_number(take.u8()?);
-        take.take(3)?;
+        let is_encrypted = match take.u8()? {
+            0 => false,
+            1 => true,
+            _ => return Err(HeaderError::Invalid("the batch's encryption")),
+        };
+        take.take(2)?;
         let header = BatchHeader {
             codec: codec.ok_or(HeaderError::Invalid("the batch's codec"))?,
+            is_encrypted,
             first_lsn: take.u64()?,
             durable: take.u64()?,
             previous: take.u64()?,
@@ -197,9 +260,11 @@ impl BatchHeader {
             checksum: take.u64()?,
         };
         let raw_max = u32::try_from(BLOCK_RAW_BYTES_MAX).unwrap_or(u32::MAX);
+        let envelope = if is_encrypted { ENVELOPE_BYTES } else { 0 };
+        let stored_max = header.raw_bytes as usize + envelope;
         if header.raw_bytes == 0
             || header.raw_bytes > raw_max
-            || header.stored_bytes > header.raw_bytes
+            || header.stored_bytes as usize > stored_max
             || header.first_lsn > LSN_MAX
         {
             return Err(HeaderError::Invalid("the batch's length"));

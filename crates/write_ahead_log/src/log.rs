@@ -2,7 +2,7 @@
 //! `group_commit.rs`, writing in `leader.rs`.
 
 use crate::bound::LogBound;
-use crate::options::SegmentCreation;
+use crate::options::{LogIdentity, SegmentCreation};
 use crate::segment_pool::SegmentPool;
 use crate::segments::{SegmentEntry, SegmentList};
 use crate::space::{SpaceCredit, SpacePolicy};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use teak_base::{Lsn, StorageResult};
+use teak_base::{Encryption, Lsn, StorageResult};
 use teak_disk::Disk;
 
 /// An open log, which all threads share. It starts no threads.
@@ -23,6 +23,7 @@ pub struct WriteAheadLog {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) directory: PathBuf,
     pub(crate) instance: u64,
+    pub(crate) encryption: Encryption,
     pub(crate) pending_bytes: usize,
     pub(crate) segment_bytes: u64,
     pub(crate) segment_creation: SegmentCreation,
@@ -54,6 +55,14 @@ pub struct WriteAheadLog {
 }
 
 impl WriteAheadLog {
+    /// What readers of the segments need to know.
+    pub(crate) fn identity(&self) -> LogIdentity<'_> {
+        LogIdentity {
+            instance: self.instance,
+            encryption: &self.encryption,
+        }
+    }
+
     /// The position of the next record.
     #[must_use]
     pub fn end(&self) -> Lsn {

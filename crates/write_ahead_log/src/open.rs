@@ -37,8 +37,8 @@ impl WriteAheadLog {
         from: Lsn,
         visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let scanned = scan(disk.as_ref(), directory, options, from, visit)?;
-        Ok(Self::begin(disk, directory, options, from, scanned)?)
+        let scanned = scan(disk.as_ref(), directory, &options, from, visit)?;
+        Ok(Self::begin(disk, directory, &options, from, scanned)?)
     }
 
     /// Visits every record from position `from` on again. No record may be
@@ -52,7 +52,7 @@ impl WriteAheadLog {
         visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let disk = self.disk.as_ref();
-        read_again(disk, &self.directory, self.instance, from, visit)
+        read_again(disk, &self.directory, self.identity(), from, visit)
     }
 
     /// Visits every record from `from` up to `until`, while other threads may append. All records
@@ -69,14 +69,21 @@ impl WriteAheadLog {
         let listed = self.segments.lock().between(from.0, until.0);
         let disk = self.disk.as_ref();
         let range = (from, until);
-        read_between(disk, &self.directory, self.instance, &listed, range, visit)
+        read_between(
+            disk,
+            &self.directory,
+            self.identity(),
+            &listed,
+            range,
+            visit,
+        )
     }
 
     /// Begins a new segment after the end of the scanned log: existing files are never appended to.
     fn begin(
         disk: &Arc<dyn Disk>,
         directory: &Path,
-        options: LogOptions,
+        options: &LogOptions,
         from: Lsn,
         scanned: Option<Scanned>,
     ) -> StorageResult<Self> {
@@ -112,14 +119,8 @@ impl WriteAheadLog {
         });
         let file_bytes = segments.totals().bytes;
         let pending_bytes = options.bounded_pending_bytes();
-        let policy = SpacePolicy::new(pending_bytes);
-        let writer = Writer::begin(
-            Arc::clone(disk),
-            directory.to_path_buf(),
-            options.segment_bytes,
-            header,
-            pending_bytes,
-        )?;
+        let policy = SpacePolicy::new(options);
+        let writer = Writer::begin(Arc::clone(disk), directory.to_path_buf(), options, header)?;
         let mut space = SpaceReservation::default();
         space.end_batch(writer.reserved_bytes(), 0);
         // Removed only now, so that an opening that fails earlier leaves these files.
@@ -131,6 +132,7 @@ impl WriteAheadLog {
             disk: Arc::clone(disk),
             directory: directory.to_path_buf(),
             instance: options.instance,
+            encryption: options.encryption.clone(),
             pending_bytes,
             segment_bytes,
             segment_creation: options.segment_creation,

@@ -1,10 +1,11 @@
 //! Options of a log.
 
 use crate::record::RECORD_BYTES_MAX;
+use teak_base::Encryption;
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 
 /// Options of a log.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LogOptions {
     /// Size at which the log switches to a new segment file, in bytes.
@@ -21,6 +22,8 @@ pub struct LogOptions {
     pub segment_creation: SegmentCreation,
     /// Whether a second thread reads and decompresses the log while it is opened.
     pub reads_ahead: bool,
+    /// How batches are encrypted. A segment uses the version of the key that was the newest when it began.
+    pub encryption: Encryption,
 }
 
 /// When segment files are created.
@@ -38,6 +41,15 @@ pub enum SegmentCreation {
     AheadOrOnDemand,
 }
 
+/// What a reader of a log needs to know.
+#[derive(Clone, Copy)]
+pub(crate) struct LogIdentity<'a> {
+    /// See [`LogOptions::instance`].
+    pub(crate) instance: u64,
+    /// Has the cipher of the batches.
+    pub(crate) encryption: &'a Encryption,
+}
+
 impl LogOptions {
     /// The defaults: segments of 64 MiB, created on demand; a pending buffer of
     /// 8 MiB; no bound.
@@ -50,6 +62,7 @@ impl LogOptions {
             bytes_max: 0,
             segment_creation: SegmentCreation::OnDemand,
             reads_ahead: false,
+            encryption: Encryption::default(),
         }
     }
 

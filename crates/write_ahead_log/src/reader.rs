@@ -16,7 +16,7 @@
 //! match: the checksum of the segment's header is part of them.
 
 use crate::format::{SEGMENT_HEADER_BYTES, SegmentKind};
-use crate::options::LogOptions;
+use crate::options::{LogIdentity, LogOptions};
 use crate::record::Record;
 use crate::segment::{Segment, SegmentStart, list_segments, segment_path};
 use crate::segments::SegmentEntry;
@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use teak_base::bytes::Take;
-use teak_base::{Lsn, StorageError, StorageResult};
+use teak_base::{Encryption, Lsn, StorageError, StorageResult};
 use teak_disk::Disk;
 
 /// Minimum space, in bytes, that is reserved for the next segment when a torn tail is cut off.
@@ -64,7 +64,9 @@ fn cut_torn_tail(disk: &dyn Disk, directory: &Path, chosen: &Chosen) -> StorageR
     let Some(last) = chosen.segments.last() else {
         return Ok(());
     };
-    let read = read_segment::<StorageError>(last, None, u64::MAX, &mut |_| Ok(()))?;
+    // No payload is decrypted.
+    let plain = Encryption::default();
+    let read = read_segment::<StorageError>(last, &plain, None, u64::MAX, &mut |_| Ok(()))?;
     for unused in &chosen.prepared {
         let mut window = Window::new(unused.file.as_ref())?;
         let reason = "the segment's first batch";
@@ -97,7 +99,7 @@ fn cut_torn_tail(disk: &dyn Disk, directory: &Path, chosen: &Chosen) -> StorageR
 pub(crate) fn scan<E: From<StorageError>>(
     disk: &dyn Disk,
     directory: &Path,
-    options: LogOptions,
+    options: &LogOptions,
     from: Lsn,
     visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
 ) -> Result<Option<Scanned>, E> {
@@ -109,9 +111,9 @@ pub(crate) fn scan<E: From<StorageError>>(
     let used = chosen.segments.as_slice();
     let mut visit = |batch: Batch| visit_records(&batch, from, visit);
     let read = if options.reads_ahead {
-        read_ahead(used, from, &mut visit)?
+        read_ahead(used, &options.encryption, from, &mut visit)?
     } else {
-        read_all(used, from, None, &mut visit)?
+        read_all(used, &options.encryption, from, None, &mut visit)?
     };
     let (Some(last), Some(read)) = (used.last(), read) else {
         return Ok(None);
@@ -146,13 +148,13 @@ pub(crate) fn scan<E: From<StorageError>>(
 pub(crate) fn read_again<E: From<StorageError>>(
     disk: &dyn Disk,
     directory: &Path,
-    instance: u64,
+    log: LogIdentity<'_>,
     from: Lsn,
     visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    if let Some(chosen) = choose(disk, directory, instance, from)? {
+    if let Some(chosen) = choose(disk, directory, log.instance, from)? {
         let mut visit = |batch: Batch| visit_records(&batch, from.0, visit);
-        read_all(&chosen.segments, from.0, None, &mut visit)?;
+        read_all(&chosen.segments, log.encryption, from.0, None, &mut visit)?;
     }
     Ok(())
 }
@@ -162,18 +164,18 @@ pub(crate) fn read_again<E: From<StorageError>>(
 pub(crate) fn read_between<E: From<StorageError>>(
     disk: &dyn Disk,
     directory: &Path,
-    instance: u64,
+    log: LogIdentity<'_>,
     listed: &[SegmentEntry],
     (from, until): (Lsn, Lsn),
     visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let segments = open_listed(disk, directory, instance, listed)?;
+    let segments = open_listed(disk, directory, log.instance, listed)?;
     let mut visit_before = |lsn: Lsn, record: Record<'_>| match lsn < until {
         true => visit(lsn, record),
         false => Ok(()),
     };
     let mut visit = |batch: Batch| visit_records(&batch, from.0, &mut visit_before);
-    read_all(&segments, from.0, Some(until.0), &mut visit)?;
+    read_all(&segments, log.encryption, from.0, Some(until.0), &mut visit)?;
     Ok(())
 }
 
@@ -183,12 +185,12 @@ pub(crate) fn read_between<E: From<StorageError>>(
 pub(crate) fn read_bytes_between(
     disk: &dyn Disk,
     directory: &Path,
-    instance: u64,
+    log: LogIdentity<'_>,
     listed: &[SegmentEntry],
     (from, until): (Lsn, Lsn),
     visit: &mut dyn FnMut(u64, &[u8]) -> StorageResult<()>,
 ) -> StorageResult<()> {
-    let segments = open_listed(disk, directory, instance, listed)?;
+    let segments = open_listed(disk, directory, log.instance, listed)?;
     let mut visit = |batch: Batch| {
         let begins = batch.end_lsn - batch.raw.len() as u64;
         let skip = from.0.saturating_sub(begins);
@@ -200,7 +202,7 @@ pub(crate) fn read_bytes_between(
             _ => Ok(()),
         }
     };
-    read_all(&segments, from.0, Some(until.0), &mut visit)?;
+    read_all(&segments, log.encryption, from.0, Some(until.0), &mut visit)?;
     Ok(())
 }
 
@@ -231,6 +233,7 @@ fn open_listed(
 /// reaches `end`. Returns how far the last segment was read; `None` if there is no segment.
 fn read_all<E: From<StorageError>>(
     segments: &[UsedSegment],
+    encryption: &Encryption,
     from: u64,
     end: Option<u64>,
     visit: &mut dyn FnMut(Batch) -> Result<(), E>,
@@ -247,7 +250,7 @@ fn read_all<E: From<StorageError>>(
             return Err(StorageError::corrupt(used.segment.file.path(), 0, reason).into());
         }
         let until = rest.peek().map(|next| next.start.first_lsn).or(end);
-        last = Some(read_segment(used, until, from, visit)?);
+        last = Some(read_segment(used, encryption, until, from, visit)?);
     }
     Ok(last)
 }
@@ -268,6 +271,7 @@ impl From<StorageError> for ReadEnd {
 /// As [`read_all`], but another thread reads.
 fn read_ahead<E: From<StorageError>>(
     segments: &[UsedSegment],
+    encryption: &Encryption,
     from: u64,
     visit: &mut dyn FnMut(Batch) -> Result<(), E>,
 ) -> Result<Option<SegmentRead>, E> {
@@ -275,7 +279,7 @@ fn read_ahead<E: From<StorageError>>(
         let (sender, receiver) = sync_channel::<Vec<Batch>>(GROUPS_AHEAD);
         let reader = scope.spawn(move || {
             let (mut group, mut bytes) = (Vec::new(), 0);
-            let read = read_all::<ReadEnd>(segments, from, None, &mut |batch| {
+            let read = read_all::<ReadEnd>(segments, encryption, from, None, &mut |batch| {
                 bytes += batch.raw.len();
                 group.push(batch);
                 if bytes >= GROUP_BYTES {
@@ -410,6 +414,7 @@ struct SegmentRead {
 
 fn read_segment<E: From<StorageError>>(
     used: &UsedSegment,
+    encryption: &Encryption,
     until: Option<u64>,
     from: u64,
     visit: &mut dyn FnMut(Batch) -> Result<(), E>,
@@ -444,10 +449,8 @@ fn read_segment<E: From<StorageError>>(
             }
         };
         if header.end_lsn() > from {
-            let raw = header.codec.decompress(payload, header.raw_bytes as usize);
-            let raw = raw.map_err(|_| {
-                StorageError::corrupt(path, read.valid_bytes, "a batch does not decompress")
-            })?;
+            let place = (path, read.valid_bytes);
+            let raw = header.unpack(place, encryption, segment.seed, payload)?;
             visit(Batch {
                 path: path.to_path_buf(),
                 offset: read.valid_bytes,

@@ -7,9 +7,11 @@
 //! the write of a batch may still fail. Such a batch is retained in memory, see `leader.rs`.
 
 use crate::format::BATCH_HEADER_BYTES;
+use crate::options::LogOptions;
 use crate::record::Record;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
+use teak_base::cipher::ENVELOPE_BYTES;
 
 /// The policy of reservations: the amount of space, and the records that may use it.
 #[derive(Clone, Copy, Debug)]
@@ -18,17 +20,27 @@ pub(crate) struct SpacePolicy {
     headroom_bytes: u64,
     /// Bytes to reserve ahead, if the disk has enough space.
     pub(crate) target_bytes: u64,
+    /// Bytes that a batch needs in addition to its records.
+    batch_bytes: u64,
 }
 
 impl SpacePolicy {
     /// The policy for pending buffers of this size.
-    pub(crate) fn new(pending_bytes: usize) -> Self {
+    pub(crate) fn new(options: &LogOptions) -> Self {
+        let pending_bytes = options.bounded_pending_bytes();
+        let envelope = options.encryption.key.map_or(0, |_| ENVELOPE_BYTES);
         let pending = pending_bytes as u64;
         let headroom_bytes = (pending / 8).clamp(16 << 10, 1 << 20);
         Self {
             headroom_bytes,
             target_bytes: 2 * pending + headroom_bytes,
+            batch_bytes: (BATCH_HEADER_BYTES + envelope) as u64,
         }
+    }
+
+    /// The maximum space of a record in the file: that of a batch that contains only this record.
+    pub(crate) fn record_space(self, record_bytes: usize) -> u64 {
+        record_bytes as u64 + self.batch_bytes
     }
 
     /// The minimum space that a new log reserves.
@@ -69,11 +81,6 @@ pub(crate) struct SpaceReservation {
     pub(crate) file_bytes: u64,
     /// The part of `file_bytes` that belongs to the pending records.
     pub(crate) pending_bytes: u64,
-}
-
-/// The maximum space of a record in the file: that of a batch that contains only this record.
-pub(crate) fn record_space(record_bytes: usize) -> u64 {
-    (record_bytes + BATCH_HEADER_BYTES) as u64
 }
 
 impl SpaceReservation {

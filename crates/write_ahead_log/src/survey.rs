@@ -13,7 +13,7 @@ use crate::window::Window;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::bytes::Take;
-use teak_base::{Lsn, StorageError, StorageResult};
+use teak_base::{Encryption, Lsn, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
 
 /// A part of a log that may be damaged.
@@ -42,6 +42,8 @@ pub enum LogPart<'a> {
     },
     /// Bytes that cannot be read, or records that are missing.
     Damage(StorageError),
+    /// Intact records that cannot be decrypted.
+    Encrypted(StorageError),
     /// A segment that is not part of the log.
     Unused {
         /// The file.
@@ -83,6 +85,7 @@ enum Unreadable {
 pub fn survey_log<E: From<StorageError>>(
     disk: &dyn Disk,
     directory: &Path,
+    encryption: &Encryption,
     visit: &mut dyn FnMut(LogPart<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut opened = Vec::new();
@@ -99,6 +102,7 @@ pub fn survey_log<E: From<StorageError>>(
     });
     let mut survey = Survey {
         visit,
+        encryption,
         position: None,
         chain: None,
     };
@@ -197,6 +201,7 @@ fn first_batch(segment: &Opened) -> StorageResult<Option<(u64, u64)>> {
 }
 
 struct Survey<'a, E> {
+    encryption: &'a Encryption,
     visit: &'a mut dyn FnMut(LogPart<'_>) -> Result<(), E>,
     /// The position after the last record that was read.
     position: Option<u64>,
@@ -278,7 +283,7 @@ impl<E: From<StorageError>> Survey<'_, E> {
             .position
             .is_none_or(|position| position == header.first_lsn);
         let is_chained = self.chain.is_none_or(|chain| chain == header.previous);
-        let raw = header.codec.decompress(payload, header.raw_bytes as usize);
+        let raw = header.unpack((path, at), self.encryption, segment.seed, payload);
         if self.chain.is_some() && !(follows && is_chained) {
             return Ok(Err("a batch out of sequence"));
         }
@@ -292,9 +297,15 @@ impl<E: From<StorageError>> Survey<'_, E> {
         }
         self.position = Some(header.end_lsn());
         self.chain = Some(header.checksum);
-        let Ok(raw) = raw else {
-            self.damage(path, at, "a batch does not decompress")?;
-            return Ok(Ok(end));
+        let raw = match raw {
+            Ok(raw) => raw,
+            Err(error) => {
+                (self.visit)(match error {
+                    StorageError::Key { .. } => LogPart::Encrypted(error),
+                    damage => LogPart::Damage(damage),
+                })?;
+                return Ok(Ok(end));
+            }
         };
         let mut take = Take::new(&raw);
         while !take.is_empty() {

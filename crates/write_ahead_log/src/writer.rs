@@ -7,6 +7,7 @@ use crate::error::WriteError;
 use crate::format::{
     BATCH_HEADER_BYTES, BatchHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentKind,
 };
+use crate::options::LogOptions;
 use crate::record::make_void;
 use crate::segment::{NewSegment, Segment};
 use crate::segments::SegmentEntry;
@@ -16,7 +17,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use teak_base::{Codec, StorageError, StorageResult};
+use teak_base::cipher::ENVELOPE_BYTES;
+use teak_base::{Codec, Encryption, KeyVersion, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
 
 /// Buffers that have grown beyond this multiple of the pending buffer's size,
@@ -40,6 +42,9 @@ pub(crate) struct Writer {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     segment_bytes: u64,
+    encryption: Encryption,
+    /// The key of this segment's batches.
+    key: Option<KeyVersion>,
     segment: Segment,
     /// The offset of the next batch.
     offset: u64,
@@ -73,18 +78,22 @@ impl Writer {
     pub(crate) fn begin(
         disk: Arc<dyn Disk>,
         directory: PathBuf,
-        segment_bytes: u64,
+        options: &LogOptions,
         header: SegmentHeader,
-        pending_bytes: usize,
     ) -> StorageResult<Self> {
-        let policy = SpacePolicy::new(pending_bytes);
+        let policy = SpacePolicy::new(options);
+        let pending_bytes = options.bounded_pending_bytes();
+        let encryption = options.encryption.clone();
+        let key = encryption.current(&directory)?;
         let new = NewSegment::create(disk.as_ref(), &directory, header, 0)
             .map_err(WriteError::into_inner)?;
         let mut writer = Self {
             chain: new.segment.seed,
             disk,
             directory,
-            segment_bytes,
+            segment_bytes: options.segment_bytes,
+            encryption,
+            key,
             segment: new.segment,
             offset: SEGMENT_HEADER_BYTES as u64,
             reserved: 0,
@@ -121,16 +130,19 @@ impl Writer {
             return Ok(());
         }
         self.stored.clear();
-        self.stored.resize(BATCH_HEADER_BYTES, 0);
+        let envelope = self.key.map_or(0, |_| ENVELOPE_BYTES);
+        let front = BATCH_HEADER_BYTES + envelope;
+        self.stored.resize(front, 0);
         let wanted = self.compression.codec(self.raw.len());
         let codec = wanted.compress(&self.raw, &mut self.stored);
         if wanted != Codec::None {
-            let stored = self.stored.len() - BATCH_HEADER_BYTES;
+            let stored = self.stored.len() - front;
             self.compression.note(self.raw.len(), stored);
         }
         let length = |bytes| batch_length(bytes).map_err(WriteError::Broken);
         let header = BatchHeader {
             codec,
+            is_encrypted: self.key.is_some(),
             first_lsn: self.end,
             durable: self.durable,
             previous: self.chain,
@@ -138,7 +150,10 @@ impl Writer {
             stored_bytes: length(self.stored.len() - BATCH_HEADER_BYTES)?,
             checksum: 0,
         };
-        let chain = header.seal(self.segment.seed, &mut self.stored);
+        let key = (&self.encryption, self.key);
+        let chain = header
+            .seal_encrypted(&self.directory, key, self.segment.seed, &mut self.stored)
+            .map_err(WriteError::Broken)?;
         self.write_zeros(header.file_bytes(), counters)?;
         let written = self.segment.file.write_all_at(&self.stored, self.offset);
         written.map_err(WriteError::of_write)?;
@@ -298,6 +313,10 @@ impl Writer {
     /// Makes a segment the current one. The previous segment is durable, so a reader may require
     /// all of it if the new segment contains a batch.
     fn enter(&mut self, new: NewSegment) {
+        // If the key management does not answer, the version that is in memory remains in use.
+        if let Ok(key) = self.encryption.current(&self.directory) {
+            self.key = key;
+        }
         let SegmentHeader { kind, number, .. } = new.segment.header;
         self.segment = new.segment;
         self.offset = SEGMENT_HEADER_BYTES as u64;

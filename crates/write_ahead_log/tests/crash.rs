@@ -144,7 +144,7 @@ fn run(seed: u64) {
             plan_fault(&disk, &mut random);
         }
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-        if let Ok((log, found)) = open_listing(&shared, options, expected.from.0) {
+        if let Ok((log, found)) = open_listing(&shared, options.clone(), expected.from.0) {
             expected.check(&found);
             plan_fault(&disk, &mut random);
             let _ = work(&log, &disk, &mut expected, &mut random);
@@ -160,7 +160,7 @@ fn run(seed: u64) {
     }
     disk.set_capacity(None);
     let shared: Arc<dyn Disk> = Arc::new(disk.crash(seed));
-    let (_, found) = open_listing(&shared, options, expected.from.0).unwrap();
+    let (_, found) = open_listing(&shared, options.clone(), expected.from.0).unwrap();
     expected.check(&found);
 }
 

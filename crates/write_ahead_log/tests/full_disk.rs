@@ -138,7 +138,7 @@ fn a_segment_that_finds_no_space_leaves_the_log_in_the_old_one() {
     let (disk, shared) = disk();
     let mut options = small();
     options.segment_bytes = 2000;
-    let log = open(&shared, options);
+    let log = open(&shared, options.clone());
     let mut kept: Vec<String> = (0..40).map(|n| append_row(&log, n).1).collect();
     log.sync(log.end()).unwrap();
     fill(&disk);

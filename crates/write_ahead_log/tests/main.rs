@@ -8,6 +8,7 @@ mod common;
 mod copy;
 mod crash;
 mod damage;
+mod encryption;
 mod format;
 mod full_disk;
 mod fuzz_smoke;

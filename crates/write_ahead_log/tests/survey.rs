@@ -3,6 +3,7 @@
 use crate::common::*;
 use std::path::Path;
 use std::sync::Arc;
+use teak_base::Encryption;
 use teak_base::StorageError;
 use teak_disk::Disk;
 use teak_write_ahead_log::{LogPart, survey_log};
@@ -18,18 +19,25 @@ struct Found {
 fn survey(disk: &Arc<dyn Disk>) -> Found {
     let mut found = Found::default();
     let directory = segment(1).parent().unwrap().to_path_buf();
-    survey_log::<StorageError>(disk.as_ref(), &directory, &mut |part| {
-        match part {
-            LogPart::Record { lsn, record, .. } => found.records.push(format!("{lsn} {record}")),
-            LogPart::Damage(error) => found.damage.push(error.to_string()),
-            LogPart::Unused { path, reason } => {
-                found.unused.push(format!("{}: {reason}", path.display()));
+    survey_log::<StorageError>(
+        disk.as_ref(),
+        &directory,
+        &Encryption::default(),
+        &mut |part| {
+            match part {
+                LogPart::Record { lsn, record, .. } => {
+                    found.records.push(format!("{lsn} {record}"))
+                }
+                LogPart::Damage(error) => found.damage.push(error.to_string()),
+                LogPart::Unused { path, reason } => {
+                    found.unused.push(format!("{}: {reason}", path.display()));
+                }
+                LogPart::End { lsn, .. } => found.end = Some(lsn.0),
+                _ => {}
             }
-            LogPart::End { lsn, .. } => found.end = Some(lsn.0),
-            _ => {}
-        }
-        Ok(())
-    })
+            Ok(())
+        },
+    )
     .unwrap();
     found
 }

@@ -1,7 +1,7 @@
 //! Single superblocks and blocks.
 
 use crate::address::BlockAddress;
-use crate::block::{self, BlockDescription, BlockKind};
+use crate::block::{self, Block, BlockDescription, BlockKind, NewBlock};
 use crate::extents::Extent;
 use crate::layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START};
 use crate::new_blocks::NewBlocks;
@@ -11,7 +11,7 @@ use teak_base::bytes::Put;
 use teak_base::checksum::{checksum, checksum_parts};
 use teak_base::fuzzing::Input;
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
-use teak_base::{Codec, FileId};
+use teak_base::{Codec, Encryption, FileId, KeyId, KeyVersion, StorageResult};
 
 const FILE: FileId = FileId(3);
 const CHECKSUM_BYTES: usize = 8;
@@ -44,6 +44,7 @@ pub(super) fn superblock_seeds() -> Vec<Vec<u8>> {
         }),
         end: BLOCKS_START + 4 * BLOCK_UNIT_BYTES,
         payload: b"payload of the tree".to_vec(),
+        encrypted_with: KeyId::new(2).map(|key| KeyVersion { key, version: 5 }),
         new_blocks: Some(NewBlocks {
             checksum: 99,
             extents: vec![extent(0, 1), extent(2, 2)],
@@ -66,6 +67,17 @@ pub(super) fn superblock_seeds() -> Vec<Vec<u8>> {
     vec![encode(full), encode(new)]
 }
 
+/// Decodes a block without a cipher.
+fn decode(
+    file: FileId,
+    address: BlockAddress,
+    kind: BlockKind,
+    bytes: &[u8],
+) -> StorageResult<Block> {
+    let plain = Encryption::default();
+    block::decode(Path::new("fuzz"), &plain, file, (address, kind), bytes)
+}
+
 /// Decodes a block. The file id, the offset and the stored length in its header are corrected
 /// first, unless the first byte of the input excludes them.
 pub(super) fn block(bytes: &[u8]) {
@@ -74,12 +86,11 @@ pub(super) fn block(bytes: &[u8]) {
     let kind = input.one_of(&BlockKind::ALL);
     let offset = BLOCKS_START + u64::from(input.u8()) * BLOCK_UNIT_BYTES;
     let mut stored = input.rest().to_vec();
-    let path = Path::new("fuzz");
     let address = |bytes: usize| BlockAddress {
         offset,
         bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
     };
-    let _ = block::decode(path, FILE, address(stored.len()), kind, &stored);
+    let _ = decode(FILE, address(stored.len()), kind, &stored);
     if stored.len() < BLOCK_HEADER_BYTES {
         return;
     }
@@ -103,13 +114,20 @@ pub(super) fn block(bytes: &[u8]) {
     sealed.append(&mut payload);
 
     let here = address(sealed.len());
-    let Ok(found) = block::decode(path, FILE, here, kind, &sealed) else {
+    let Ok(found) = decode(FILE, here, kind, &sealed) else {
         return;
     };
     assert!(found.raw.len() <= BLOCK_RAW_BYTES_MAX && found.description.kind == kind);
     let (_, payload) = sealed.split_at(BLOCK_HEADER_BYTES);
     let raw_bytes = u32::try_from(found.raw.len()).unwrap_or(u32::MAX);
-    let again = block::encode_header(FILE, offset, found.description, raw_bytes, payload);
+    let new = NewBlock {
+        file: FILE,
+        offset,
+        description: found.description,
+        raw_bytes,
+        key: None,
+    };
+    let again = new.plain_header(payload);
     assert!(again == *header, "a header encodes to itself");
     // The same bytes must not be valid at another address, in another file or as another kind.
     let moved = BlockAddress {
@@ -117,11 +135,11 @@ pub(super) fn block(bytes: &[u8]) {
         ..here
     };
     let elsewhere = [
-        block::decode(path, FILE, moved, kind, &sealed),
-        block::decode(path, FileId(FILE.0 + 1), here, kind, &sealed),
+        decode(FILE, moved, kind, &sealed),
+        decode(FileId(FILE.0 + 1), here, kind, &sealed),
     ];
     let others = BlockKind::ALL.into_iter().filter(|other| *other != kind);
-    let others = others.map(|other| block::decode(path, FILE, here, other, &sealed));
+    let others = others.map(|other| decode(FILE, here, other, &sealed));
     assert!(
         elsewhere
             .into_iter()
@@ -148,8 +166,14 @@ pub(super) fn block_seeds() -> Vec<Vec<u8>> {
                 layout: 1,
                 codec,
             };
-            let raw_bytes = u32::try_from(raw.len()).unwrap_or(0);
-            let header = block::encode_header(FILE, BLOCKS_START, description, raw_bytes, &stored);
+            let new = NewBlock {
+                file: FILE,
+                offset: BLOCKS_START,
+                description,
+                raw_bytes: u32::try_from(raw.len()).unwrap_or(0),
+                key: None,
+            };
+            let header = new.plain_header(&stored);
             seeds.push([&[0, number, 0][..], &header, &stored].concat());
         }
     }

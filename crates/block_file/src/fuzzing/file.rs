@@ -1,7 +1,7 @@
 //! Fuzz target of a whole index file: it is opened, written, checkpointed and opened again.
 
 use crate::address::BlockAddress;
-use crate::block::{BlockDescription, BlockKind, encode_header};
+use crate::block::{BlockDescription, BlockKind, NewBlock};
 use crate::layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START, whole_units};
 use crate::superblock::{SuperblockInfo, SuperblockSlot};
 use crate::{BlockFile, Pin};
@@ -74,6 +74,7 @@ fn superblock(input: &mut Input<'_>) -> SuperblockInfo {
     };
     let end = BLOCKS_START + u64::from(input.u16()) * BLOCK_UNIT_BYTES;
     SuperblockInfo {
+        encrypted_with: None,
         file: FileId(FILE.0 + other_file),
         generation,
         space_map: (space_map.bytes > 0).then_some(space_map),
@@ -101,8 +102,14 @@ fn map_block(input: &mut Input<'_>) -> (u64, Vec<u8>) {
         layout: 0,
         codec: Codec::None,
     };
-    let raw_bytes = u32::try_from(raw.len()).unwrap_or(0);
-    let header = encode_header(FILE, offset, description, raw_bytes, &raw);
+    let new = NewBlock {
+        file: FILE,
+        offset,
+        description,
+        raw_bytes: u32::try_from(raw.len()).unwrap_or(0),
+        key: None,
+    };
+    let header = new.plain_header(&raw);
     (offset, [&header[..], &raw].concat())
 }
 

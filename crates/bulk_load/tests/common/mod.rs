@@ -81,6 +81,7 @@ pub fn directory(disk: &Arc<dyn Disk>) -> SpillDirectory {
         path: DIRECTORY.into(),
         file_prefix: "sort.",
         without_names: false,
+        encryption: teak_base::Encryption::default(),
         next: Arc::default(),
     }
 }

@@ -42,6 +42,7 @@ fn storage_status(error: &StorageError) -> teak_status {
         StorageError::NoSpace { .. } => TEAK_NO_SPACE,
         StorageError::Corrupt { .. } => TEAK_CORRUPT,
         StorageError::UnsupportedFormat { .. } => TEAK_UNSUPPORTED_FORMAT,
+        StorageError::Key { .. } => TEAK_NO_KEY,
         StorageError::Poisoned { .. } => TEAK_POISONED,
         StorageError::InUse { .. } => TEAK_IN_USE,
         StorageError::Interrupted => TEAK_INTERRUPTED,

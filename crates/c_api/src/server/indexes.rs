@@ -5,7 +5,7 @@ use crate::codec::{number_of, teak_codec_number};
 use crate::handles::teak_engine;
 use crate::slice::teak_slice;
 use crate::status::teak_status;
-use ::teak_engine::IndexReport;
+use ::teak_engine::{IndexReport, KeyId};
 use std::ffi::c_void;
 use std::os::unix::ffi::OsStrExt;
 
@@ -63,6 +63,13 @@ pub struct teak_index_info {
     pub raw_bytes_written: u64,
     /// Bytes that were written to the file since it was opened.
     pub bytes_written: u64,
+    /// The id of the key with which new blocks are encrypted; 0: they are not.
+    pub encryption_key: u32,
+    /// The id of the key with which all blocks are encrypted, in version `encrypted_with_version` or a newer one; 0: they
+    /// are not. Differs from `encryption_key` while blocks are being written again with another key.
+    pub encrypted_with_key: u32,
+    /// The oldest version that a block may have.
+    pub encrypted_with_version: u32,
 }
 
 fn info(report: &IndexReport) -> teak_index_info {
@@ -92,6 +99,9 @@ fn info(report: &IndexReport) -> teak_index_info {
         raw_bytes_flushed: report.raw_bytes_flushed,
         raw_bytes_written: report.raw_bytes_written,
         bytes_written: report.bytes_written,
+        encryption_key: KeyId::number(report.encryption_key),
+        encrypted_with_key: KeyId::number(report.encrypted_with.map(|with| with.key)),
+        encrypted_with_version: report.encrypted_with.map_or(0, |with| with.version),
     }
 }
 

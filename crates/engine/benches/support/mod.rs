@@ -25,6 +25,7 @@ pub fn definition(table: &str, codec: Codec, indexes: u32) -> TableDefinition {
         },
         codec,
         page_bytes: 0,
+        encryption_key: None,
         filter_keys: match number {
             0 => FilterKeys::Whole,
             _ => FilterKeys::None,

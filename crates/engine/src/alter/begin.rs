@@ -143,13 +143,14 @@ fn create_indexes(
         let filling = match &memory {
             Some(memory) if is_sorted(wanted) => {
                 let of_base = if wanted.unique {
-                    let noted = sorter_options(core, memory.eighths(1, added.len()));
+                    let noted = sorter_options(core, &index.entry, memory.eighths(1, added.len()));
                     index.set_unique_build(UniqueBuild::new(Sorter::new(noted)));
                     memory.eighths(7, added.len())
                 } else {
                     memory.part(added.len())
                 };
-                Filling::AnyOrder(Box::new(SortedLoad::new(sorter_options(core, of_base))))
+                let options = sorter_options(core, &index.entry, of_base);
+                Filling::AnyOrder(Box::new(SortedLoad::new(options)))
             }
             _ => Filling::ByKey(Box::default()),
         };

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::limits::LSN_MAX;
 use teak_base::write_id_ranges::{EncodedRanges, put_write_id_ranges};
-use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRanges};
+use teak_base::{Codec, FileId, KeyId, KeyVersion, Lsn, WriteId, WriteIdRanges};
 use teak_tree::{FilterKeys, PageColumns};
 
 /// The largest valid id of a durable table, file or write. Ids are allocated in sequence, so a
@@ -85,6 +85,11 @@ fn take_value_fixed_bytes(take: &mut Take<'_>) -> Decoded<u32> {
     Ok(bytes)
 }
 
+fn take_key_version(take: &mut Take<'_>) -> Decoded<Option<KeyVersion>> {
+    let (key, version) = (KeyId::new(take.u32()?), take.u32()?);
+    Ok(key.map(|key| KeyVersion { key, version }))
+}
+
 fn take_bool(take: &mut Take<'_>) -> Decoded<bool> {
     match take.u8()? {
         0 => Ok(false),
@@ -131,11 +136,14 @@ impl IndexEntry {
         out.put_bytes(self.label.as_bytes());
         out.put_u8(self.codec.number());
         out.put_u32(self.page_bytes);
+        out.put_u32(KeyId::number(self.encryption_key));
         self.filter_keys.encode(out);
         out.put_u32(self.value_fixed_bytes);
         self.columns.put(out);
         out.put_varint(self.oldest_write_id.0);
         out.put_varint(self.durable_generation);
+        out.put_u32(KeyId::number(self.encrypted_with.map(|with| with.key)));
+        out.put_u32(self.encrypted_with.map_or(0, |with| with.version));
         self.sizes.put(out);
     }
 
@@ -146,11 +154,13 @@ impl IndexEntry {
             label: take_text(take)?,
             codec: Codec::from_number(take.u8()?).ok_or(Malformed)?,
             page_bytes: take_page_bytes(take)?,
+            encryption_key: KeyId::new(take.u32()?),
             filter_keys: FilterKeys::decode(take)?,
             value_fixed_bytes: take_value_fixed_bytes(take)?,
             columns: PageColumns::take(take)?,
             oldest_write_id: WriteId(take_id(take)?),
             durable_generation: take.varint()?,
+            encrypted_with: take_key_version(take)?,
             sizes: IndexSizes::take(take)?,
         })
     }

@@ -5,7 +5,7 @@ use crate::definition::IndexDefinition;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRange, WriteIdRanges};
+use teak_base::{Codec, FileId, KeyId, KeyVersion, Lsn, WriteId, WriteIdRange, WriteIdRanges};
 use teak_tree::{EMPTY_FILE_BYTES, FilterKeys, PageColumns, TreeOptions};
 
 /// Maximum length of the part of a value that is stored column by column, in bytes.
@@ -70,6 +70,8 @@ pub(crate) struct IndexEntry {
     pub codec: Codec,
     /// Uncompressed bytes of a page; zero for the default.
     pub page_bytes: u32,
+    /// The key with which the file is encrypted; `None`: it is not.
+    pub encryption_key: Option<KeyId>,
     /// The parts of keys that are in filters.
     pub filter_keys: FilterKeys,
     /// Number of leading bytes of each value that contain columns of fixed width.
@@ -84,6 +86,8 @@ pub(crate) struct IndexEntry {
     /// The log is trimmed, and aborted ids are forgotten, only as far as this checkpoint
     /// permits. So a file whose superblock is older is damaged.
     pub durable_generation: u64,
+    /// The key of the blocks at that time, see [`BlockFile::encrypted_with`](teak_block_file::BlockFile::encrypted_with).
+    pub encrypted_with: Option<KeyVersion>,
     /// The index's sizes at that time.
     pub sizes: IndexSizes,
 }
@@ -97,11 +101,13 @@ impl IndexEntry {
             label: definition.label,
             codec: definition.codec,
             page_bytes: definition.page_bytes,
+            encryption_key: definition.encryption_key,
             filter_keys: definition.filter_keys,
             value_fixed_bytes: definition.value_fixed_bytes.min(VALUE_FIXED_BYTES_MAX),
             columns: definition.columns,
             oldest_write_id: WriteId::SETTLED,
             durable_generation: 0,
+            encrypted_with: None,
             sizes: IndexSizes::EMPTY,
         }
     }
@@ -124,6 +130,7 @@ impl IndexEntry {
         Self {
             oldest_write_id: self.oldest_write_id,
             durable_generation: self.durable_generation,
+            encrypted_with: self.encrypted_with,
             sizes: self.sizes,
             ..Self::new(self.file, self.path.clone(), definition.clone())
         }
@@ -134,6 +141,7 @@ impl IndexEntry {
             label: self.label.clone(),
             codec: self.codec,
             page_bytes: self.page_bytes,
+            encryption_key: self.encryption_key,
             filter_keys: self.filter_keys,
             value_fixed_bytes: self.value_fixed_bytes,
             columns: self.columns.clone(),
@@ -143,6 +151,7 @@ impl IndexEntry {
     /// Sets the options of a tree that the entry determines.
     pub(crate) fn apply_to(&self, options: &mut TreeOptions) {
         options.codec = self.codec;
+        options.encryption_key = self.encryption_key;
         options.filter_keys = self.filter_keys;
         options.value_planes = self.value_fixed_bytes;
         options.columns = self.columns.clone();

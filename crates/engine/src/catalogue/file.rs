@@ -15,7 +15,7 @@ const TEMPORARY_FILE: &str = "teak.catalogue.new";
 
 /// The format version of the data directory. Recovery reads the catalogue first, so this version
 /// also covers changes of the log and of index files.
-pub(crate) const CATALOGUE_VERSION: u32 = 9;
+pub(crate) const CATALOGUE_VERSION: u32 = 10;
 
 const MAGIC: &[u8; 8] = b"TEAKCATA";
 /// Magic, version, reserved, payload length, checksum.
@@ -150,11 +150,13 @@ mod tests {
                 label: "PRIMARY".into(),
                 codec: Codec::Zstd,
                 page_bytes: 65536,
+                encryption_key: None,
                 filter_keys: FilterKeys::Whole,
                 value_fixed_bytes: 7,
                 columns: Default::default(),
                 oldest_write_id: WriteId(80),
                 durable_generation: 12,
+                encrypted_with: None,
                 sizes: IndexSizes {
                     entries: 200,
                     tombstones: 3,

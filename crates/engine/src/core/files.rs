@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use teak_base::{FileId, StorageError, StorageResult};
+use teak_base::{Encryption, FileId, StorageError, StorageResult};
 use teak_disk::{Disk, TemporaryDisk};
 use teak_tree::{PageCache, Tree, TreeOptions};
 
@@ -22,6 +22,8 @@ pub(crate) struct IndexFiles {
     pub directory: PathBuf,
     pub cache: Arc<PageCache>,
     pub tree_options: TreeOptions,
+    /// How the log and the files of retained records are encrypted.
+    pub log_encryption: Encryption,
     pub messages: Messages,
     pub counts: FileCounts,
     pub live_trees: LiveTrees,
@@ -96,6 +98,7 @@ impl IndexFiles {
         directory: PathBuf,
         cache: Arc<PageCache>,
         tree_options: TreeOptions,
+        log_encryption: Encryption,
         messages: Messages,
     ) -> Self {
         Self {
@@ -104,6 +107,7 @@ impl IndexFiles {
             directory,
             cache,
             tree_options,
+            log_encryption,
             messages,
             counts: FileCounts::default(),
             live_trees: LiveTrees::default(),

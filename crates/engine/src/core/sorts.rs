@@ -3,13 +3,14 @@
 use super::EngineCore;
 use super::index::Index;
 use super::job_threads::{JobThreadCounts, Working};
+use crate::catalogue::IndexEntry;
 use crate::error::{EngineError, EngineResult};
 use crate::name::SPILL_PREFIX;
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 use std::thread;
-use teak_base::StorageError;
+use teak_base::{Encryption, StorageError};
 use teak_bulk_load::{
     BulkLoadError, BulkLoadResult, MemoryReservation, SorterOptions, SpillDirectory, Task, Worker,
     Workers,
@@ -101,9 +102,10 @@ impl Workers for SortThreads {
     }
 }
 
-/// What a sort with this memory needs.
+/// What a sort of entries of an index with this memory needs.
 pub(crate) fn sorter_options(
     core: &EngineCore,
+    entry: &IndexEntry,
     memory: Box<dyn MemoryReservation>,
 ) -> SorterOptions {
     let configured = core.options.spill_directory.as_ref();
@@ -114,6 +116,10 @@ pub(crate) fn sorter_options(
             file_prefix: SPILL_PREFIX,
             // A start removes what a crash has left in the data directory.
             without_names: configured.is_some(),
+            encryption: Encryption {
+                key: entry.encryption_key,
+                ..core.files.log_encryption.clone()
+            },
             next: Arc::clone(&core.next_spill),
         },
         memory,

@@ -54,11 +54,13 @@ fn index(file: u64) -> IndexEntry {
         label: "PRIMARY".into(),
         codec: Codec::Zstd,
         page_bytes: 65536,
+        encryption_key: None,
         filter_keys: FilterKeys::Whole,
         value_fixed_bytes: 7,
         columns: Default::default(),
         oldest_write_id: WriteId(80),
         durable_generation: 12,
+        encrypted_with: None,
         sizes: IndexSizes::EMPTY,
     }
 }

@@ -61,6 +61,7 @@ fn create(disk: &Arc<dyn Disk>) -> EngineResult<()> {
         label: label.into(),
         codec: Codec::Lz4,
         page_bytes: 0,
+        encryption_key: None,
         filter_keys: FilterKeys::Whole,
         value_fixed_bytes: 0,
         columns: Default::default(),

@@ -1,10 +1,10 @@
 //! Fuzz target of files of retained log records.
 
 use crate::name::retained_path;
-use crate::retained::{RetainedWriter, decode_retained};
+use crate::retained::{RetainedPlace, RetainedWriter, decode_retained};
 use std::path::Path;
 use std::sync::Arc;
-use teak_base::{FileId, Lsn, Operation, WriteId};
+use teak_base::{Encryption, FileId, Lsn, Operation, WriteId};
 use teak_disk::{Disk, MemoryDisk};
 use teak_write_ahead_log::{Record, WriteOperation};
 
@@ -36,7 +36,13 @@ pub(super) fn retained_records(bytes: &[u8]) {
 
 fn seed(values: &[&[u8]]) -> Vec<u8> {
     let disk = disk();
-    let mut writer = RetainedWriter::create(&disk, DIRECTORY.as_ref(), 7, 12).expect("a new file");
+    let place = RetainedPlace {
+        disk: &disk,
+        directory: DIRECTORY.as_ref(),
+        instance: 7,
+        encryption: &Encryption::default(),
+    };
+    let mut writer = RetainedWriter::create(place, 12).expect("a new file");
     for (number, value) in (0u64..).zip(values) {
         let operations = [WriteOperation {
             file: FileId(2),

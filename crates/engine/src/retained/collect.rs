@@ -4,7 +4,7 @@
 //! write ids, so writes of active and prepared transactions get the outcome of their
 //! transaction.
 
-use super::file::{RetainedWriter, is_unfinished};
+use super::file::{RetainedPlace, RetainedWriter, is_unfinished};
 use crate::catalogue::RetainedIds;
 use crate::core::EngineCore;
 use crate::core::files::IndexFiles;
@@ -121,7 +121,7 @@ impl CopyContext<'_> {
         end: Lsn,
         read: impl FnOnce(&mut Visit<'_>) -> StorageResult<()>,
     ) -> StorageResult<Vec<Copied>> {
-        let (disk, directory) = (&self.files.disk, &self.files.directory);
+        let place = RetainedPlace::of(self.files, self.instance);
         let mut collector = Collector {
             ids: self.ids,
             tables: Vec::with_capacity(wanted.len()),
@@ -130,7 +130,7 @@ impl CopyContext<'_> {
         };
         for (number, table) in wanted.iter().enumerate() {
             self.set_leftover_aside(table.table)?;
-            let writer = RetainedWriter::create(disk, directory, self.instance, table.table)?;
+            let writer = RetainedWriter::create(place, table.table)?;
             created.push(table.table);
             let oldest = match table.oldest.is_settled() {
                 true => self.ids.next(),
@@ -155,7 +155,7 @@ impl CopyContext<'_> {
                 bytes: collected.writer.finish(end)?,
             });
         }
-        disk.sync_directory(directory)?;
+        place.disk.sync_directory(place.directory)?;
         Ok(copied)
     }
 }

@@ -4,14 +4,16 @@
 //! The header is written last. The file is complete and synced before a
 //! catalogue refers to it, and never changed afterwards.
 
+use crate::core::files::IndexFiles;
 use crate::error::{EngineError, EngineResult};
 use crate::name::retained_path;
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::checksum::{checksum, checksum_parts};
+use teak_base::cipher::ENVELOPE_BYTES;
 use teak_base::limits::LSN_MAX;
-use teak_base::{Codec, FileId, Lsn, StorageError, StorageResult};
+use teak_base::{Codec, Encryption, FileId, KeyVersion, Lsn, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
 use teak_write_ahead_log::{RECORD_BYTES_MAX, Record};
 
@@ -20,14 +22,14 @@ const VERSION: u32 = 1;
 
 /// Magic, version, zero, instance, table, end, records, length, checksum.
 const HEADER_BYTES: usize = 8 + 4 + 4 + 8 + 8 + 8 + 8 + 8 + 8;
-/// Stored length, raw length, codec, zeros, checksum.
-const BATCH_HEADER_BYTES: usize = 4 + 4 + 1 + 7 + 8;
+/// Stored length, raw length, codec, whether the payload is encrypted, zeros, checksum.
+const BATCH_HEADER_BYTES: usize = 4 + 4 + 1 + 1 + 6 + 8;
 /// A batch is written when its records have so many bytes.
 const BATCH_BYTES: usize = 256 << 10;
 /// A shorter batch is not compressed.
 const COMPRESSED_MIN: usize = 256;
 /// Limits the memory that is allocated if a length is damaged.
-const BATCH_BYTES_MAX: usize = BATCH_BYTES + RECORD_BYTES_MAX + 8;
+const BATCH_BYTES_MAX: usize = BATCH_BYTES + RECORD_BYTES_MAX + 8 + ENVELOPE_BYTES;
 
 /// What the header contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +88,20 @@ impl Header {
         Ok(header)
     }
 
+    /// A part of the checksum and of the associated data of the batch at an offset, so that a batch at another place is not
+    /// accepted.
+    fn batch_place(&self, offset: u64) -> [u8; 24] {
+        let mut place = [0; 24];
+        let numbers = [self.instance, self.table, offset];
+        for (slot, byte) in place
+            .iter_mut()
+            .zip(numbers.map(u64::to_le_bytes).as_flattened())
+        {
+            *slot = *byte;
+        }
+        place
+    }
+
     fn require_owner(&self, path: &Path, instance: u64, table: u64) -> StorageResult<()> {
         if (self.instance, self.table) != (instance, table) {
             let reason = "the records are those of another table or instance";
@@ -95,14 +111,26 @@ impl Header {
     }
 }
 
-/// The checksum of a batch. It covers the instance, the table and the offset, so that
-/// a batch at another place is not accepted.
-fn batch_checksum(instance: u64, table: u64, offset: u64, header: &[u8], payload: &[u8]) -> u64 {
-    let mut place = Vec::with_capacity(24);
-    place.put_u64(instance);
-    place.put_u64(table);
-    place.put_u64(offset);
-    checksum_parts(&[&place, header, payload])
+/// Where files of retained records are.
+#[derive(Clone, Copy)]
+pub(crate) struct RetainedPlace<'a> {
+    pub disk: &'a Arc<dyn Disk>,
+    pub directory: &'a Path,
+    pub instance: u64,
+    /// That of the log.
+    pub encryption: &'a Encryption,
+}
+
+impl<'a> RetainedPlace<'a> {
+    /// That of a data directory.
+    pub(crate) fn of(files: &'a IndexFiles, instance: u64) -> Self {
+        Self {
+            disk: &files.disk,
+            directory: &files.directory,
+            instance,
+            encryption: &files.log_encryption,
+        }
+    }
 }
 
 /// Writes the retained records of a table. The file remains open until it is synced:
@@ -113,6 +141,8 @@ pub(crate) struct RetainedWriter {
     file: Arc<dyn DiskFile>,
     header: Header,
     batch: Vec<u8>,
+    encryption: Encryption,
+    key: Option<KeyVersion>,
 }
 
 impl RetainedWriter {
@@ -120,16 +150,15 @@ impl RetainedWriter {
     ///
     /// # Errors
     /// `AlreadyExists`; `NoSpace`, `Io`.
-    pub(crate) fn create(
-        disk: &Arc<dyn Disk>,
-        directory: &Path,
-        instance: u64,
-        table: u64,
-    ) -> StorageResult<Self> {
+    pub(crate) fn create(place: RetainedPlace<'_>, table: u64) -> StorageResult<Self> {
+        let path = retained_path(place.directory, table);
+        let key = place.encryption.current(&path)?;
         Ok(Self {
-            file: disk.create(&retained_path(directory, table))?,
+            file: place.disk.create(&path)?,
+            encryption: place.encryption.clone(),
+            key,
             header: Header {
-                instance,
+                instance: place.instance,
                 table,
                 end: Lsn(0),
                 records: 0,
@@ -161,26 +190,28 @@ impl RetainedWriter {
             return Ok(0);
         }
         let raw = std::mem::take(&mut self.batch);
-        let mut compressed = Vec::new();
-        let codec = match raw.len() {
+        let envelope = self.key.map_or(0, |_| ENVELOPE_BYTES);
+        let mut payload = vec![0; envelope];
+        let wanted = match raw.len() {
             0..COMPRESSED_MIN => Codec::None,
-            _ => Codec::Lz4.compress(&raw, &mut compressed),
+            _ => Codec::Lz4,
         };
-        let payload: &[u8] = match codec {
-            Codec::None => &raw,
-            _ => &compressed,
-        };
+        let codec = wanted.compress(&raw, &mut payload);
         let mut out = Vec::with_capacity(BATCH_HEADER_BYTES + payload.len());
         out.put_u32(u32::try_from(payload.len()).unwrap_or(u32::MAX));
         out.put_u32(u32::try_from(raw.len()).unwrap_or(u32::MAX));
         out.put_u8(codec.number());
-        out.extend_from_slice(&[0; 7]);
-        let Header {
-            instance, table, ..
-        } = self.header;
-        let sum = batch_checksum(instance, table, self.header.length, &out, payload);
+        out.put_u8(u8::from(self.key.is_some()));
+        out.extend_from_slice(&[0; 6]);
+        let place = self.header.batch_place(self.header.length);
+        if let Some(key) = self.key {
+            let associated = [&place, out.as_slice()].concat();
+            let path = self.file.path();
+            self.encryption.seal(path, key, &associated, &mut payload)?;
+        }
+        let sum = checksum_parts(&[&place, &out, &payload]);
         out.put_u64(sum);
-        out.extend_from_slice(payload);
+        out.extend_from_slice(&payload);
         self.file.write_all_at(&out, self.header.length)?;
         self.header.length += out.len() as u64;
         Ok(raw.len())
@@ -202,19 +233,17 @@ impl RetainedWriter {
 /// position up to which the log was searched. Verifies the whole file first: none
 /// of the records of a damaged file is visited.
 pub(crate) fn read_retained(
-    disk: &Arc<dyn Disk>,
-    directory: &Path,
-    instance: u64,
+    place: RetainedPlace<'_>,
     table: u64,
     visit: &mut dyn FnMut(Lsn, &Record<'_>) -> EngineResult<()>,
 ) -> EngineResult<Lsn> {
-    let path = retained_path(directory, table);
-    let file = disk.open(&path)?;
+    let path = retained_path(place.directory, table);
+    let file = place.disk.open(&path)?;
     let header = read_header(file.as_ref(), &path)?;
-    header.require_owner(&path, instance, table)?;
+    header.require_owner(&path, place.instance, table)?;
     require_length(file.as_ref(), &path, &header)?;
-    decode_batches(file.as_ref(), &path, &header, &mut |_, _| Ok(()))?;
-    decode_batches(file.as_ref(), &path, &header, visit)?;
+    decode_batches(file.as_ref(), place.encryption, &header, &mut |_, _| Ok(()))?;
+    decode_batches(file.as_ref(), place.encryption, &header, visit)?;
     Ok(header.end)
 }
 
@@ -234,15 +263,13 @@ pub(crate) struct UnreadRecords {
 /// Those of `visit`; `Corrupt` when the file is that of another table; errors that are no damage,
 /// after which the file may be readable later.
 pub(crate) fn read_undamaged(
-    disk: &Arc<dyn Disk>,
-    directory: &Path,
-    instance: u64,
+    place: RetainedPlace<'_>,
     table: u64,
     from: Lsn,
     visit: &mut dyn FnMut(Lsn, &Record<'_>) -> EngineResult<()>,
 ) -> EngineResult<Option<UnreadRecords>> {
-    let path = retained_path(directory, table);
-    let file = disk.open(&path)?;
+    let path = retained_path(place.directory, table);
+    let file = place.disk.open(&path)?;
     let header = match read_header(file.as_ref(), &path) {
         Err(cause) if cause.is_corrupt() => {
             let records = None;
@@ -250,7 +277,7 @@ pub(crate) fn read_undamaged(
         }
         header => header?,
     };
-    header.require_owner(&path, instance, table)?;
+    header.require_owner(&path, place.instance, table)?;
     if from >= header.end {
         return Ok(None);
     }
@@ -260,7 +287,7 @@ pub(crate) fn read_undamaged(
         read += 1;
         Ok(())
     };
-    match decode_batches(file.as_ref(), &path, &header, &mut visit) {
+    match decode_batches(file.as_ref(), place.encryption, &header, &mut visit) {
         Err(EngineError::Storage(cause)) if cause.is_corrupt() && !is_stopped => {
             let records = Some(header.records.saturating_sub(read));
             Ok(Some(UnreadRecords { records, cause }))
@@ -282,7 +309,7 @@ pub(super) fn is_unfinished(file: &dyn DiskFile) -> StorageResult<bool> {
 /// Whether a file of retained records may contain records of index files that `is_own` does not
 /// accept.
 pub(crate) fn contains_others(
-    disk: &Arc<dyn Disk>,
+    (disk, encryption): (&Arc<dyn Disk>, &Encryption),
     path: &Path,
     is_own: &dyn Fn(FileId) -> bool,
 ) -> bool {
@@ -293,7 +320,7 @@ pub(crate) fn contains_others(
         }
         let header = read_header(file.as_ref(), path)?;
         let mut found = false;
-        decode_batches(file.as_ref(), path, &header, &mut |_, record| {
+        decode_batches(file.as_ref(), encryption, &header, &mut |_, record| {
             found |= match *record {
                 Record::Write { operations, .. } => operations
                     .into_iter()
@@ -321,7 +348,7 @@ pub(crate) fn decode_retained(
     let path = file.path().to_path_buf();
     let header = read_header(file, &path)?;
     require_length(file, &path, &header)?;
-    decode_batches(file, &path, &header, visit)
+    decode_batches(file, &Encryption::default(), &header, visit)
 }
 
 fn read_header(file: &dyn DiskFile, path: &Path) -> StorageResult<Header> {
@@ -339,16 +366,17 @@ fn require_length(file: &dyn DiskFile, path: &Path, header: &Header) -> StorageR
 
 fn decode_batches(
     file: &dyn DiskFile,
-    path: &Path,
+    encryption: &Encryption,
     header: &Header,
     visit: &mut dyn FnMut(Lsn, &Record<'_>) -> EngineResult<()>,
 ) -> EngineResult<()> {
+    let path = file.path();
     let mut offset = HEADER_BYTES as u64;
     let mut records = 0;
     while offset < header.length {
         let corrupt =
             |reason: &str| EngineError::Storage(StorageError::corrupt(path, offset, reason));
-        let (raw, end) = read_batch(file, path, header, offset)?;
+        let (raw, end) = read_batch(file, encryption, header, offset)?;
         let mut take = Take::new(&raw);
         while !take.is_empty() {
             let mut next = || Ok::<_, Malformed>((take.u64()?, Record::decode(&mut take)?));
@@ -371,17 +399,19 @@ fn decode_batches(
 /// Reads and verifies the batch at `offset`. Returns its records and its end.
 fn read_batch(
     file: &dyn DiskFile,
-    path: &Path,
+    encryption: &Encryption,
     header: &Header,
     offset: u64,
 ) -> StorageResult<(Vec<u8>, u64)> {
+    let path = file.path();
     let corrupt = |reason: &str| StorageError::corrupt(path, offset, reason);
     let mut bytes = [0; BATCH_HEADER_BYTES];
     file.read_exact_at(&mut bytes, offset)?;
     let (summed, sum) = bytes.split_at(BATCH_HEADER_BYTES - 8);
     let mut take = Take::new(summed);
-    let mut fields = || Ok::<_, Malformed>((take.u32()?, take.u32()?, take.u8()?));
-    let (stored, raw, codec) = fields().map_err(|_| corrupt("a batch is malformed"))?;
+    let mut fields = || Ok::<_, Malformed>((take.u32()?, take.u32()?, take.u8()?, take.u8()?));
+    let (stored, raw, codec, is_encrypted) =
+        fields().map_err(|_| corrupt("a batch is malformed"))?;
     let start = offset + BATCH_HEADER_BYTES as u64;
     let end = start + u64::from(stored);
     if end > header.length || stored.max(raw) as usize > BATCH_BYTES_MAX {
@@ -389,15 +419,19 @@ fn read_batch(
     }
     let mut payload = vec![0; stored as usize];
     file.read_exact_at(&mut payload, start)?;
-    let expected = batch_checksum(header.instance, header.table, offset, summed, &payload);
+    let place = header.batch_place(offset);
+    let expected = checksum_parts(&[&place, summed, &payload]);
     if Take::new(sum).u64() != Ok(expected) {
         return Err(corrupt("a batch has a wrong checksum"));
     }
-    let raw = match Codec::from_number(codec) {
-        Some(Codec::None) => Some(payload),
-        Some(codec) => codec.decompress(&payload, raw as usize).ok(),
-        None => None,
+    let packed: &[u8] = if is_encrypted == 0 {
+        &payload
+    } else {
+        let associated = [&place, summed].concat();
+        encryption.unseal((path, offset), &associated, &mut payload)?
     };
+    let codec = Codec::from_number(codec);
+    let raw = codec.and_then(|codec| codec.decompress(packed, raw as usize).ok());
     let raw = raw.ok_or_else(|| corrupt("a batch does not decompress"))?;
     Ok((raw, end))
 }
@@ -419,9 +453,22 @@ mod tests {
         Arc::new(disk)
     }
 
+    fn place(disk: &Arc<dyn Disk>) -> RetainedPlace<'_> {
+        const PLAIN: &Encryption = &Encryption {
+            cipher: None,
+            key: None,
+        };
+        RetainedPlace {
+            disk,
+            directory: DIRECTORY.as_ref(),
+            instance: 7,
+            encryption: PLAIN,
+        }
+    }
+
     fn read(disk: &Arc<dyn Disk>) -> EngineResult<(Lsn, Vec<String>)> {
         let mut found = Vec::new();
-        let end = read_retained(disk, DIRECTORY.as_ref(), 7, 12, &mut |lsn, record| {
+        let end = read_retained(place(disk), 12, &mut |lsn, record| {
             found.push(format!("{lsn} {record}"));
             Ok(())
         });
@@ -431,7 +478,7 @@ mod tests {
 
     /// The file of the example in `docs/design/format.md`.
     fn write(disk: &Arc<dyn Disk>, values: &[&[u8]]) -> PathBuf {
-        let mut writer = RetainedWriter::create(disk, DIRECTORY.as_ref(), 7, 12).unwrap();
+        let mut writer = RetainedWriter::create(place(disk), 12).unwrap();
         for (number, value) in (0u64..).zip(values) {
             let operation = WriteOperation {
                 file: FileId(2),
@@ -490,7 +537,7 @@ mod tests {
     fn positions_that_were_never_given_are_damage() {
         for end in [Lsn(100), Lsn(u64::MAX)] {
             let disk = disk();
-            let mut writer = RetainedWriter::create(&disk, DIRECTORY.as_ref(), 7, 12).unwrap();
+            let mut writer = RetainedWriter::create(place(&disk), 12).unwrap();
             let record = Record::DeleteRange {
                 file: FileId(2),
                 write_id: WriteId(5),
@@ -534,7 +581,7 @@ mod tests {
         let path = write(&disk, &[b"red"]);
         disk.rename(&path, &retained_path(DIRECTORY.as_ref(), 13))
             .unwrap();
-        let error = read_retained(&disk, DIRECTORY.as_ref(), 7, 13, &mut |_, _| Ok(()));
+        let error = read_retained(place(&disk), 13, &mut |_, _| Ok(()));
         assert!(error.unwrap_err().is_corrupt());
     }
 

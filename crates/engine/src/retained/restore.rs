@@ -22,7 +22,7 @@ use crate::maintenance::admission::MEMTABLE_BYTES_MAX;
 use crate::maintenance::catalogue_writer::CatalogueContext;
 use crate::maintenance::flusher::FlushContext;
 use crate::name::retained_path;
-use crate::retained::file::read_retained;
+use crate::retained::file::{RetainedPlace, read_retained};
 use std::sync::Arc;
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use teak_base::{FileId, Lsn, StorageError, StorageResult};
@@ -215,9 +215,7 @@ impl Target<'_> {
     fn apply(&self) -> EngineResult<()> {
         let core = self.core;
         let end = read_retained(
-            &core.files.disk,
-            &core.files.directory,
-            core.instance,
+            RetainedPlace::of(&core.files, core.instance),
             self.table,
             &mut |lsn, record| self.insert(lsn, record),
         )?;

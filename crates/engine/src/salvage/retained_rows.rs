@@ -11,7 +11,7 @@ use crate::core::index::Index;
 use crate::core::sorts::{SortMemory, sorter_options};
 use crate::error::EngineResult;
 use crate::name::retained_path;
-use crate::retained::{UnreadRecords, read_undamaged};
+use crate::retained::{RetainedPlace, UnreadRecords, read_undamaged};
 use std::sync::Arc;
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use teak_base::{Lsn, Operation, StorageError, WriteStatus};
@@ -79,14 +79,12 @@ impl RetainedRows {
         interrupted: Box<Interrupted>,
     ) -> EngineResult<Self> {
         let memory = SortMemory::take(core, 1).part(1);
-        let mut sorter = Sorter::new(sorter_options(core, memory));
+        let mut sorter = Sorter::new(sorter_options(core, &rows.entry, memory));
         let mut deleted = Vec::new();
         let mut stored = Vec::new();
         let mut read = 0u64;
         let unread = read_undamaged(
-            &core.files.disk,
-            &core.files.directory,
-            core.instance,
+            RetainedPlace::of(&core.files, core.instance),
             table,
             rows.replay_from,
             &mut |lsn, record| {

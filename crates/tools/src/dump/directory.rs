@@ -5,6 +5,7 @@
 
 use super::arguments::{Arguments, undecodable};
 use crate::cell::Column;
+use crate::keys;
 use crate::names::{find, shown, table_of, without_partition};
 use crate::output::{RowWriter, open};
 use crate::progress::{Progress, Unit};
@@ -66,6 +67,7 @@ fn open_engine(arguments: &Arguments) -> io::Result<Engine> {
     // No work in the background: nothing is merged or moved.
     options.background_threads = 0;
     options.spill_directory = Some(scratch.clone());
+    options.encryption = keys::encryption();
     // Nothing is written that could reach a bound.
     options.log_bytes_max = 1 << 50;
     options.messages = Some(Arc::new(|level, text| {

@@ -2,6 +2,7 @@
 
 use super::arguments::Arguments;
 use crate::cell::{Cell, Column, hex};
+use crate::keys;
 use crate::output::{Format, open};
 use crate::progress::{Progress, Unit};
 use crate::sizes::grouped;
@@ -82,11 +83,12 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     let mut writer =
         crate::output::RowWriter::new(&mut *output, arguments.format, &columns, "log")?;
     let mut damaged = 0u64;
+    let mut encrypted = None;
     let mut records = 0u64;
     let mut end = None;
     let (total, mut before, mut segment_bytes) = (log_bytes(&disk, directory)?, 0, 0);
     let mut progress = Progress::new(directory.display().to_string(), Unit::Bytes, total);
-    let survey = survey_log::<Stop>(disk.as_ref(), directory, &mut |part| {
+    let survey = survey_log::<Stop>(disk.as_ref(), directory, &keys::encryption(), &mut |part| {
         match part {
             LogPart::Segment { bytes, .. } => {
                 before += segment_bytes;
@@ -117,6 +119,9 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
                 damaged += 1;
                 eprintln!("teak: damaged: {error}");
             }
+            LogPart::Encrypted(error) => {
+                encrypted.get_or_insert(error);
+            }
             LogPart::Unused { path, reason } => {
                 eprintln!("teak: {} is not read: {reason}", path.display());
             }
@@ -139,6 +144,11 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     eprintln!("teak: {} records", grouped(records));
     if let Some(end) = end {
         eprintln!("teak: {end}");
+    }
+    if let Some(error) = encrypted {
+        return Err(io::Error::other(format!(
+            "some records are encrypted: {error} (--keys)"
+        )));
     }
     Ok(match damaged {
         0 => ExitCode::SUCCESS,

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use teak_base::{Operation, StorageError};
+use teak_base::{Encryption, Operation, StorageError};
 use teak_bulk_load::{
     BulkLoadError, MemoryReservation, NoWorkers, SortedEntries, Sorter, SorterOptions,
     SpillDirectory,
@@ -77,6 +77,7 @@ impl ScannedRows {
                 path: scratch,
                 file_prefix: "teak.recover.",
                 without_names: true,
+                encryption: Encryption::default(),
                 next: Arc::new(AtomicU64::new(u64::from(std::process::id()) << 32)),
             },
             memory: Box::new(SortMemory),

@@ -43,6 +43,7 @@ pub fn create_table(engine: &Engine, name: &str, columns: PageColumns, metadata:
         label: "main".into(),
         codec: Codec::Zstd,
         page_bytes: 0,
+        encryption_key: None,
         filter_keys: FilterKeys::Whole,
         value_fixed_bytes: 0,
         columns,

@@ -19,9 +19,7 @@ use crate::page::{PAGE_LAYOUT, PageBuilder, PageColumns};
 use crate::{Page, RunDescription, ValueReference};
 use std::collections::HashMap;
 use teak_base::{Codec, StorageResult};
-use teak_block_file::{
-    BLOCK_HEADER_BYTES, BlockAddress, BlockDescription, BlockKind, BlockMover, WrittenBlocks,
-};
+use teak_block_file::{BlockAddress, BlockDescription, BlockKind, BlockMover, WrittenBlocks};
 
 /// Bytes of separate values that one job moves for each run, approximately.
 const SEPARATE_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -147,9 +145,8 @@ impl Relocation<'_> {
         }
         let mut raw = Vec::new();
         block.encode(&mut raw);
-        // The maximum size of the new block, which has the same raw size.
-        let bytes = (raw.len() + BLOCK_HEADER_BYTES) as u64;
-        if !self.index_blocks.reserve(bytes)? {
+        // The new block has the same raw size.
+        if !self.index_blocks.reserve(raw.len() as u64)? {
             return Ok(Step::End);
         }
         let freed_before = self.freed.len();
@@ -205,10 +202,8 @@ impl Relocation<'_> {
         record: &mut PageRecord,
     ) -> StorageResult<Step> {
         let page = self.run.page(block, number, ReadPattern::Sequential)?;
-        // The maximum size of the new block, that of a page that is not compressed. Its raw size
-        // remains the same, because references have a fixed length.
-        let page_bytes = u64::from(record.raw_bytes) + BLOCK_HEADER_BYTES as u64;
-        if !self.pages.reserve(page_bytes)? {
+        // The raw size remains the same, because references have a fixed length.
+        if !self.pages.reserve(record.raw_bytes.into())? {
             return Ok(Step::End);
         }
         let (moved, step) = self.values(&page)?;

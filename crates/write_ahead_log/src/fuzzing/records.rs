@@ -128,7 +128,8 @@ pub fn headers(bytes: &[u8]) {
     let Ok(header) = BatchHeader::decode(bytes) else {
         return;
     };
-    assert!(header.stored_bytes <= header.raw_bytes && header.raw_bytes > 0);
+    let envelope = u32::from(header.is_encrypted) * 48;
+    assert!(header.stored_bytes <= header.raw_bytes + envelope && header.raw_bytes > 0);
     assert!(header.raw_bytes as usize <= BLOCK_RAW_BYTES_MAX);
     assert!(header.end_lsn() > header.first_lsn);
     let mut batch = bytes.to_vec();
@@ -152,6 +153,7 @@ pub(super) fn header_seeds() -> Vec<Vec<u8>> {
     };
     let header = BatchHeader {
         codec: Codec::Lz4,
+        is_encrypted: false,
         first_lsn: 1000,
         durable: 900,
         previous: 77,

@@ -132,6 +132,7 @@ fn batch(input: &mut Input<'_>, seed: u64, lsn: &mut u64, chain: &mut u64, bytes
     let raw_bytes = u32::try_from(raw.len()).unwrap_or(0);
     let header = BatchHeader {
         codec,
+        is_encrypted: false,
         first_lsn: *lsn + u64::from(fault(0)),
         durable: (*lsn).saturating_sub(u64::from(input.u8())) + u64::from(fault(1)) * 5000,
         previous: *chain ^ u64::from(fault(2)),

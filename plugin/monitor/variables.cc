@@ -283,7 +283,7 @@ static MYSQL_THDVAR_ULONGLONG(page_size, PLUGIN_VAR_RQCMDARG,
                               "PAGE_SIZE, in bytes before compression, of tables that are created without this option",
                               nullptr, nullptr, 65536, 4096, 4194304, 1024);
 
-const char *const encrypt_tables_names[] = {"OFF", "ON", "FORCE", nullptr};
+const char *encrypt_tables_names[] = {"OFF", "ON", "FORCE", nullptr};
 TYPELIB encrypt_tables_typelib = {array_elements(encrypt_tables_names) - 1, "", encrypt_tables_names, nullptr};
 
 static MYSQL_SYSVAR_ENUM(encrypt_tables, encrypts_tables, PLUGIN_VAR_RQCMDARG,

@@ -49,6 +49,7 @@ teak_status open_table(bool create, teak_table **opened) {
                                            nullptr,
                                            0,
                                            nullptr,
+                                           0,
                                            0};
       const teak_table_definition definition = {
           sizeof(teak_table_definition), sizeof(teak_index_definition), slice_of(TABLE_NAME), &index, 1, {nullptr, 0}};

@@ -60,6 +60,15 @@ impl fmt::Display for KeyVersion {
     }
 }
 
+/// Whether what is encrypted like `found` need not be encrypted again to be encrypted like `wanted`; `None`: not encrypted.
+#[must_use]
+pub fn is_current(found: Option<KeyVersion>, wanted: Option<KeyVersion>) -> bool {
+    match (found, wanted) {
+        (Some(found), Some(wanted)) => found.key == wanted.key && found.version >= wanted.version,
+        (found, wanted) => found == wanted,
+    }
+}
+
 /// Why a cipher cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CipherError {

@@ -21,7 +21,7 @@ use crate::layout::BLOCK_HEADER_BYTES;
 use std::path::Path;
 use teak_base::bytes::{Malformed, Take};
 use teak_base::checksum::checksum_parts;
-use teak_base::cipher::ENVELOPE_BYTES;
+use teak_base::cipher::{ENVELOPE_BYTES, envelope_key};
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 use teak_base::{Codec, Encryption, FileId, KeyVersion, StorageError, StorageResult};
 
@@ -321,6 +321,14 @@ pub(crate) fn claimed_block(bytes: &[u8]) -> Option<ClaimedBlock> {
         kind: BlockKind::from_number(fields.kind),
         checksum: fields.checksum,
     })
+}
+
+/// The key that the front of a block claims; `None` if it is not encrypted.
+pub(crate) fn claimed_key(front: &[u8]) -> Option<KeyVersion> {
+    let (header, payload) = front.split_at_checked(BLOCK_HEADER_BYTES)?;
+    let fields = Fields::take(header).ok()?;
+    let is_encrypted = fields.header_version == ENCRYPTED_VERSION;
+    is_encrypted.then(|| envelope_key(payload)).flatten()
 }
 
 struct Fields {

@@ -11,8 +11,8 @@ use crate::layout::BLOCKS_START;
 use crate::mover::BlockMover;
 use crate::pin::Pin;
 use crate::publication::Publication;
-use crate::reader::{read_block, read_space_map};
-use crate::shared::{FileState, SharedFile};
+use crate::reader::{read_block, read_key, read_space_map};
+use crate::shared::{FileState, KeyChange, SharedFile};
 use crate::space::Space;
 use crate::statistics::{BlockFileCounters, BlockFileStatistics};
 use crate::superblock::{SuperblockInfo, SuperblockSlot, not_before, read_both, valid};
@@ -20,6 +20,7 @@ use crate::writer::{BlockWriter, WrittenBlocks};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use teak_base::cipher::is_current;
 use teak_base::{Encryption, FileId, KeyVersion, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
 
@@ -43,7 +44,23 @@ impl BlockFile {
         file_id: FileId,
         payload: &[u8],
     ) -> StorageResult<Self> {
-        let created = SuperblockInfo::new(file_id, 1, payload);
+        Self::create_encrypted(disk, path, file_id, payload, None)
+    }
+
+    /// As [`BlockFile::create`], for a file whose blocks will be encrypted with this key or a newer version of it. See
+    /// [`BlockFile::set_encryption`].
+    ///
+    /// # Errors
+    /// As [`BlockFile::create`].
+    pub fn create_encrypted(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        file_id: FileId,
+        payload: &[u8],
+        encrypted_with: Option<KeyVersion>,
+    ) -> StorageResult<Self> {
+        let mut created = SuperblockInfo::new(file_id, 1, payload);
+        created.encrypted_with = encrypted_with;
         let superblock = created.encode()?;
         let file = disk.create(path)?;
         let written = SuperblockSlot::BOTH
@@ -208,9 +225,45 @@ impl BlockFile {
         self.shared.state().encrypted_with
     }
 
-    /// Notes that no block has an older key. The next checkpoint makes this durable.
-    pub fn note_encrypted_with(&self, key: Option<KeyVersion>) {
-        self.shared.state().encrypted_with = key;
+    /// Begins to write all blocks again that are not encrypted with `wanted`. Returns false if there are none.
+    #[must_use]
+    pub fn begin_key_change(&self, wanted: Option<KeyVersion>) -> bool {
+        let mut state = self.shared.state();
+        let is_missed = state.key_change.is_some_and(|change| change.is_missed);
+        if is_current(state.encrypted_with, wanted) && !is_missed {
+            return false;
+        }
+        state.key_change = Some(KeyChange {
+            wanted,
+            is_missed: false,
+        });
+        true
+    }
+
+    /// Ends the change. All blocks but those of the space map are encrypted as wanted, unless a writer that began before the
+    /// change has published others: then another change is needed. The next checkpoint makes the key durable.
+    pub fn end_key_change(&self) {
+        let mut state = self.shared.state();
+        if let Some(change) = state.key_change
+            && !change.is_missed
+        {
+            state.encrypted_with = change.wanted;
+        }
+    }
+
+    /// The key with which a block is encrypted; `None`: it is not. Reads the header of the block only, so its checksum is not
+    /// verified. The caller must prevent the reuse of its space during the call.
+    ///
+    /// # Errors
+    /// `Corrupt` if no block of this file begins there; `Io`.
+    pub fn block_key(&self, address: BlockAddress) -> StorageResult<Option<KeyVersion>> {
+        read_key(&*self.shared.file, self.shared.id, address)
+    }
+
+    /// How blocks are encrypted that are written from now on.
+    #[must_use]
+    pub fn encryption(&self) -> Arc<Encryption> {
+        self.shared.encryption()
     }
 
     /// Whether I/O bypasses the system's cache.
@@ -240,10 +293,10 @@ impl BlockFile {
         BlockWriter::new(Arc::clone(&self.shared), expected_bytes)
     }
 
-    /// Starts moving blocks to holes before `limit`. `expected_bytes`, the
+    /// Starts moving blocks to holes before `limit`, or to anywhere. `expected_bytes`, the
     /// stored bytes of the blocks, determines how much space is reserved at a time.
     #[must_use]
-    pub fn mover(&self, limit: u64, expected_bytes: u64) -> BlockMover {
+    pub fn mover(&self, limit: Option<u64>, expected_bytes: u64) -> BlockMover {
         BlockMover::new(Arc::clone(&self.shared), limit, expected_bytes)
     }
 

@@ -16,14 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::StorageResult;
 
-/// Copies blocks to holes before a limit. Dropping it frees the space of the copies.
+/// Copies blocks, to holes before a limit if there is one. Dropping it frees the space of the copies.
 #[derive(Debug)]
 pub struct BlockMover {
     writer: BlockWriter,
 }
 
 impl BlockMover {
-    pub(crate) fn new(file: Arc<SharedFile>, limit: u64, expected_bytes: u64) -> Self {
+    pub(crate) fn new(file: Arc<SharedFile>, limit: Option<u64>, expected_bytes: u64) -> Self {
         let mut writer = BlockWriter::new(file, expected_bytes);
         writer.limit_to(limit);
         Self { writer }

@@ -6,12 +6,14 @@ use crate::shared::SharedFile;
 use crate::space::{NotLive, Space};
 use crate::writer::WrittenBlocks;
 use std::sync::Arc;
-use teak_base::StorageError;
+use teak_base::{KeyVersion, StorageError};
 
 /// The space that a publication changes.
 #[derive(Debug)]
 pub(crate) struct Publication {
     pub written: Vec<Extent>,
+    /// The keys of these blocks.
+    keys: Vec<Option<KeyVersion>>,
     /// Coalesced.
     pub freed: Vec<Extent>,
     /// The offset of a freed address that no block can have, or that overlaps another one.
@@ -27,6 +29,8 @@ impl Publication {
         freed: &[BlockAddress],
     ) -> Self {
         let mut live = Vec::new();
+        let not_empty = written.iter().filter(|blocks| blocks.bytes() > 0);
+        let keys = not_empty.map(WrittenBlocks::key).collect();
         for blocks in written {
             assert!(
                 Arc::ptr_eq(blocks.file(), file),
@@ -48,6 +52,7 @@ impl Publication {
         });
         Self {
             written: live,
+            keys,
             freed,
             bad,
         }
@@ -63,6 +68,9 @@ impl Publication {
         let mut state = file.state();
         let outcome = publish(&mut state.space);
         state.note_published(&self.written);
+        for key in &self.keys {
+            state.note_key(*key);
+        }
         if let Some(offset) = outcome.err().map(|error| error.offset).or(self.bad) {
             let reason = "the tree frees a block that is not live";
             state.refuse(StorageError::corrupt(file.file.path(), offset, reason));

@@ -7,7 +7,7 @@ use crate::space_map::{Decoder, EPOCHS_LAYOUT, HOLES_LAYOUT, SpaceMap};
 use crate::superblock::SuperblockInfo;
 use teak_base::bytes::Malformed;
 use teak_base::pool::Pool;
-use teak_base::{Encryption, FileId, StorageError, StorageResult};
+use teak_base::{Encryption, FileId, KeyVersion, StorageError, StorageResult};
 use teak_disk::DiskFile;
 
 /// Maximum capacity of a read buffer that is put back into the pool.
@@ -70,6 +70,27 @@ pub(crate) fn read_stored(
         out.extend_from_slice(&plain);
     }
     Ok((block.description, block.raw_bytes))
+}
+
+/// Reads the key of a block.
+///
+/// # Errors
+/// `Corrupt` when no block of the file begins there; `Io`.
+pub(crate) fn read_key(
+    file: &dyn DiskFile,
+    id: FileId,
+    address: BlockAddress,
+) -> StorageResult<Option<KeyVersion>> {
+    let mut front = [0; BLOCK_HEADER_BYTES + 8];
+    let bytes = front.len().min(address.bytes as usize);
+    let (read, _) = front.split_at_mut(bytes);
+    file.read_exact_at(read, address.offset)?;
+    let claimed = block::claimed_block(read);
+    if !claimed.is_some_and(|claimed| claimed.file == id && claimed.address == address) {
+        let reason = "the block's header is damaged";
+        return Err(StorageError::corrupt(file.path(), address.offset, reason));
+    }
+    Ok(block::claimed_key(read))
 }
 
 /// Checks, before memory is allocated for a block, that a block can have this address.

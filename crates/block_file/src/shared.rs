@@ -10,6 +10,7 @@ use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use teak_base::cipher::is_current;
 use teak_base::{Encryption, FileId, KeyVersion, StorageError, StorageResult};
 use teak_disk::DiskFile;
 
@@ -63,8 +64,18 @@ pub(crate) struct FileState {
     pub counts_epochs: Option<Arc<BackupEpochs>>,
     /// See [`SuperblockInfo::encrypted_with`]; of the blocks of now.
     pub encrypted_with: Option<KeyVersion>,
+    /// The last change of the key.
+    pub key_change: Option<KeyChange>,
     /// The error that every later checkpoint returns.
     pub refusal: Option<StorageError>,
+}
+
+/// A change of the key, in progress or ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyChange {
+    pub wanted: Option<KeyVersion>,
+    /// Whether blocks with another key were published since it began.
+    pub is_missed: bool,
 }
 
 /// The space of the space map of a checkpoint that is pinned and no longer the last durable one.
@@ -255,6 +266,7 @@ impl FileState {
         let encrypted_with = durable.as_ref().and_then(|durable| durable.encrypted_with);
         Self {
             encrypted_with,
+            key_change: None,
             durable_version: space.version(),
             space,
             durable_slot,
@@ -318,6 +330,13 @@ impl FileState {
             for extent in written {
                 self.epochs.note(*extent, epochs);
             }
+        }
+    }
+
+    /// Notes with which key published blocks are encrypted.
+    pub fn note_key(&mut self, key: Option<KeyVersion>) {
+        if let Some(change) = &mut self.key_change {
+            change.is_missed |= !is_current(key, change.wanted);
         }
     }
 

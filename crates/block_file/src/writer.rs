@@ -56,6 +56,7 @@ pub struct WrittenBlocks {
     file: Arc<SharedFile>,
     extents: Vec<Extent>,
     bytes: u64,
+    key: Option<KeyVersion>,
 }
 
 impl BlockWriter {
@@ -221,6 +222,7 @@ impl BlockWriter {
             file: Arc::clone(&self.file),
             extents: std::mem::take(&mut self.filled),
             bytes: self.bytes_written,
+            key: self.key.flatten(),
         })
     }
 
@@ -295,8 +297,8 @@ impl BlockWriter {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
-    pub(crate) fn limit_to(&mut self, limit: u64) {
-        self.limit = Some(limit);
+    pub(crate) fn limit_to(&mut self, limit: Option<u64>) {
+        self.limit = limit;
     }
 
     pub(crate) fn file(&self) -> &Arc<SharedFile> {
@@ -332,6 +334,11 @@ impl WrittenBlocks {
 
     pub(crate) fn file(&self) -> &Arc<SharedFile> {
         &self.file
+    }
+
+    /// The key of the blocks.
+    pub(crate) fn key(&self) -> Option<KeyVersion> {
+        self.key
     }
 
     pub(crate) fn into_extents(mut self) -> Vec<Extent> {

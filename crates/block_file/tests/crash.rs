@@ -204,7 +204,7 @@ impl History {
     /// Moves blocks from after a limit to holes before it.
     fn relocate(&mut self) -> StorageResult<()> {
         let limit = BLOCKS_START + self.random.below(8_000_000) / 128 * 128;
-        let mut mover = self.file.mover(limit, self.random.below(400_000));
+        let mut mover = self.file.mover(Some(limit), self.random.below(400_000));
         let mut moved = Root::new();
         let mut freed = Vec::new();
         for (&number, &address) in self.live.iter().rev() {

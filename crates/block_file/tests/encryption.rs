@@ -141,7 +141,7 @@ fn moved_blocks_are_encrypted_with_the_newest_key() {
     let key = KeyId::new(1).unwrap();
     keys.rotate(key);
     file.set_encryption(keys.encryption(1));
-    let mut mover = file.mover(encrypted.offset, 0);
+    let mut mover = file.mover(Some(encrypted.offset), 0);
     let moved = [encrypted, plain].map(|from| {
         let to = mover.copy(from, BlockKind::Page).unwrap().unwrap();
         assert!(to.offset < from.offset);
@@ -169,7 +169,9 @@ fn the_key_of_all_blocks_is_durable_and_checksums_need_no_key() {
     let current = encryption.current(Path::new(PATH)).unwrap();
     file.set_encryption(encryption);
     assert_eq!(file.encrypted_with(), None);
-    file.note_encrypted_with(current);
+    assert!(file.begin_key_change(current));
+    file.end_key_change();
+    assert!(!file.begin_key_change(current));
     write_all(&file);
     let damaged = write(&file, &[9; 5000]);
     checkpoint(&file, b"state");
@@ -185,4 +187,29 @@ fn the_key_of_all_blocks_is_durable_and_checksums_need_no_key() {
     let raw = disk.open(Path::new(PATH)).unwrap();
     raw.write_all_at(&[0xab], damaged.offset + 1000).unwrap();
     assert!(pin.verify(&mut |_| ()).unwrap_err().is_corrupt());
+}
+
+#[test]
+fn blocks_of_an_earlier_writer_are_noticed_during_a_change() {
+    let (disk, keys) = (disk(), Arc::<TestKeys>::default());
+    let file = create(&disk);
+    let encryption = keys.encryption(1);
+    let first = encryption.current(Path::new(PATH)).unwrap();
+    file.set_encryption(encryption);
+    assert!(file.begin_key_change(first));
+    file.end_key_change();
+    let mut early = file.writer(0);
+    early.write(PAGE, PLANTED).unwrap();
+    keys.rotate(KeyId::new(1).unwrap());
+    file.set_encryption(keys.encryption(1));
+    let second = file.encryption().current(Path::new(PATH)).unwrap();
+    assert!(file.begin_key_change(second));
+    let address = write(&file, PLANTED);
+    assert_eq!(file.block_key(address).unwrap(), second);
+    file.publish(vec![early.finish().unwrap()], &[]);
+    file.end_key_change();
+    assert_eq!(file.encrypted_with(), first);
+    assert!(file.begin_key_change(second));
+    file.end_key_change();
+    assert_eq!(file.encrypted_with(), second);
 }

@@ -148,7 +148,7 @@ fn random_chain(seed: u64) {
             4 if live.len() > 10 => {
                 // Moves a block to a hole before it.
                 let (address, raw) = live.swap_remove(0);
-                let mut mover = file.mover(address.offset, address.bytes.into());
+                let mut mover = file.mover(Some(address.offset), address.bytes.into());
                 let moved = mover.copy(address, BlockKind::Page).unwrap();
                 let written = mover.finish().unwrap();
                 match moved {

@@ -9,9 +9,9 @@ static bool always_interrupted(void *context) { (void)context; return true; }
 
 static void create(teak_engine *engine) {
   teak_index_definition indexes[3] = {
-    { text("PRIMARY"), TEAK_CODEC_ZSTD, 0, true, 0, TEAK_SUFFIX_NONE, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0 },
-    { text("name"), TEAK_CODEC_ZSTD, 4096, true, 0, TEAK_SUFFIX_NONE, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0 },
-    { text("group"), TEAK_CODEC_LZ4, 0, false, 0, TEAK_SUFFIX_NONE, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0 } };
+    { text("PRIMARY"), TEAK_CODEC_ZSTD, 0, true, 0, TEAK_SUFFIX_NONE, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0 },
+    { text("name"), TEAK_CODEC_ZSTD, 4096, true, 0, TEAK_SUFFIX_NONE, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0 },
+    { text("group"), TEAK_CODEC_LZ4, 0, false, 0, TEAK_SUFFIX_NONE, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0 } };
   teak_table_definition definition = { sizeof definition, sizeof *indexes, text("./db/people"), indexes, 3, text("layout") };
   OK(teak_table_create(engine, &definition));
   CHECK(teak_table_create(engine, &definition) == TEAK_TABLE_EXISTS);
@@ -300,9 +300,9 @@ static void find_metadata(void *context, teak_slice name, teak_slice metadata) {
 
 /* Adds an index while a row is written, refuses a unique index with duplicate keys, drops an index. */
 static void alter(teak_engine *engine, teak_table *table) {
-  const teak_index_definition rows = { text("PRIMARY"), 2, 0, true, 0, TEAK_SUFFIX_NONE, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0 },
-                              names = { text("name"), 1, 0, true, 0, TEAK_SUFFIX_NONE, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0 },
-                              ends = { text("ends"), 2, 0, false, 0, TEAK_SUFFIX_NONE, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0 };
+  const teak_index_definition rows = { text("PRIMARY"), 2, 0, true, 0, TEAK_SUFFIX_NONE, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0 },
+                              names = { text("name"), 1, 0, true, 0, TEAK_SUFFIX_NONE, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0 },
+                              ends = { text("ends"), 2, 0, false, 0, TEAK_SUFFIX_NONE, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0 };
   teak_added_index added = { ends, true, false };
   teak_alteration *alteration = NULL;
   teak_duplicate duplicate;

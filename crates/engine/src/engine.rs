@@ -3,6 +3,7 @@
 use crate::core::EngineCore;
 use crate::core::budget::BUDGET_BYTES_MIN;
 use crate::error::{EngineError, EngineResult};
+use crate::key_changes;
 use crate::maintenance::admission;
 use crate::maintenance::catalogue_writer::CatalogueContext;
 use crate::maintenance::checkpoint::CheckpointContext;
@@ -63,11 +64,30 @@ impl Engine {
         let core = Arc::new(recovery::open(disk, pacer, options)?);
         let threads = BackgroundThreads::default();
         threads.start(&core)?;
+        if core.signals.has_threads() && core.files.log_encryption.cipher.is_some() {
+            let of_thread = Arc::clone(&core);
+            threads.add("teak-keys", move || key_changes::run(&of_thread))?;
+        }
         Ok(Self {
             core,
             threads,
             syncs_log: true,
         })
+    }
+
+    /// Writes the files again whose blocks are encrypted with another key than new ones, or with an older version of it. The
+    /// background threads do this, too.
+    ///
+    /// # Errors
+    /// The first error, after all tables were tried.
+    pub fn change_keys(&self) -> EngineResult<()> {
+        let mut first = Ok(());
+        key_changes::change_all(&self.core, &mut |_, outcome| {
+            if first.is_ok() {
+                first = outcome;
+            }
+        });
+        first
     }
 
     /// Flushes, checkpoints and closes. Afterwards, calls on remaining handles fail if they need

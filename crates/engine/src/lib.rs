@@ -57,6 +57,7 @@ mod index_list;
 mod index_number;
 mod inspect;
 mod job_list;
+mod key_changes;
 mod load;
 mod lock_absent;
 mod lock_row;

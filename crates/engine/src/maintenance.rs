@@ -7,6 +7,7 @@
 //! - `teak-log` writes and syncs log records that no commit waits for,
 //! - `teak-segment` prepares, reuses and removes files of the log,
 //! - `teak-maint` makes maintenance passes (see `checkpoint`),
+//! - `teak-keys` writes files again whose encryption key has changed (see `crate::key_changes`), if there are keys,
 //! - `teak-space` keeps files close to the size of their live bytes (see
 //!   `space`).
 //!
@@ -27,6 +28,7 @@ pub(crate) mod flusher;
 mod idle_compaction;
 mod idle_flush;
 mod idle_tables;
+pub(crate) mod key_change;
 pub(crate) mod log_space;
 pub(crate) mod rollback;
 mod settling;

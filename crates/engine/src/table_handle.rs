@@ -8,6 +8,7 @@ use crate::core::opening::{entry_of, slot_of};
 use crate::core::table::{OpenIndexes, Table, index_at};
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
+use crate::name::TableName;
 use crate::open_files::{open_indexes, open_indexes_unless};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,6 +37,28 @@ impl Drop for TableHandle {
         }
         self.table.handles.fetch_sub(1, Ordering::AcqRel);
     }
+}
+
+/// Opens a table without its files, see [`Engine::open_table_lazily`](crate::Engine::open_table_lazily).
+pub(crate) fn open_lazily(core: &Arc<EngineCore>, name: &str) -> EngineResult<TableHandle> {
+    let name = TableName::parse(name)?;
+    let slot = Arc::clone(&core.tables.lock().require(&name)?.slot);
+    let mut used = slot.lock();
+    if used.is_none() {
+        let tables = core.tables.lock();
+        // The table is searched again, because it may have been dropped or renamed before the
+        // slot was locked.
+        let state = tables.require(&name)?;
+        if !Arc::ptr_eq(&state.slot, &slot) {
+            return Err(EngineError::NoSuchTable { name: name.name });
+        }
+        *used = Some(Arc::new(Table::closed(&state.entry, &state.counters)));
+    }
+    let table = used.as_ref().map(Arc::clone);
+    let table = table.ok_or(EngineError::NoSuchTable { name: name.name })?;
+    // The slot is still locked, so maintenance cannot remove the table from it before the
+    // handle is counted.
+    Ok(TableHandle::new(core, table))
 }
 
 /// # The table

@@ -34,7 +34,7 @@ use crate::maintenance::catalogue_writer::CatalogueContext;
 use crate::maintenance::flusher::abandon_index;
 use crate::name::{TEMPORARY_NAME_PREFIX, TableName};
 use crate::retained::restore_table;
-use crate::table_handle::TableHandle;
+use crate::table_handle::{TableHandle, open_lazily};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -167,25 +167,7 @@ impl Engine {
     /// # Errors
     /// `NoSuchTable`; `InvalidArgument` when the name is not a valid table name.
     pub fn open_table_lazily(&self, name: &str) -> EngineResult<TableHandle> {
-        let core = &self.core;
-        let name = TableName::parse(name)?;
-        let slot = Arc::clone(&core.tables.lock().require(&name)?.slot);
-        let mut used = slot.lock();
-        if used.is_none() {
-            let tables = core.tables.lock();
-            // The table is searched again, because it may have been dropped or renamed before the
-            // slot was locked.
-            let state = tables.require(&name)?;
-            if !Arc::ptr_eq(&state.slot, &slot) {
-                return Err(EngineError::NoSuchTable { name: name.name });
-            }
-            *used = Some(Arc::new(Table::closed(&state.entry, &state.counters)));
-        }
-        let table = used.as_ref().map(Arc::clone);
-        let table = table.ok_or(EngineError::NoSuchTable { name: name.name })?;
-        // The slot is still locked, so maintenance cannot remove the table from it before the
-        // handle is counted.
-        Ok(TableHandle::new(core, table))
+        open_lazily(&self.core, name)
     }
 
     /// Opens a table that may be damaged. If [`Engine::open_table`] fails because of

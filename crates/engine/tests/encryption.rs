@@ -173,3 +173,58 @@ fn a_table_continues_when_a_lost_key_is_back() {
     let table = engine.open_table(TABLE).unwrap();
     assert_eq!(rows(&engine, &table).len(), 510);
 }
+
+/// The oldest versions in the blocks of the indexes.
+fn states(engine: &Engine) -> Vec<Option<(u32, u32)>> {
+    let mut found = Vec::new();
+    engine.list_indexes(&mut |report| {
+        let with = report.encrypted_with;
+        found.push(with.map(|with| (KeyId::number(Some(with.key)), with.version)));
+    });
+    found
+}
+
+fn all_rows(engine: &Engine) -> Rows {
+    let table = engine.open_table(TABLE).unwrap();
+    rows(engine, &table)
+}
+
+#[test]
+fn a_new_version_of_a_key_replaces_the_old_one_in_all_blocks() {
+    let (disk, keys) = (Arc::new(MemoryDisk::new()), Arc::<TestKeys>::default());
+    let engine = open_with(&disk, &keys, 0).unwrap();
+    engine
+        .create_table(&encrypted_definition(TABLE, 2))
+        .unwrap();
+    write_rows(&engine, TABLE, 0, 3000);
+    // Values that are stored apart.
+    let table = engine.open_table(TABLE).unwrap();
+    let mut transaction = begin(&engine);
+    for number in 0..40 {
+        let value = format!("{number:04}").repeat(200 + number);
+        insert(&mut transaction, &table, &format!("long{number}"), &value).unwrap();
+    }
+    transaction.commit().unwrap();
+    engine.checkpoint().unwrap();
+    let expected = all_rows(&engine);
+    drop((table, transaction));
+    engine.close().unwrap();
+    for version in 2..5 {
+        keys.rotate(KeyId::new(2).unwrap());
+        let engine = open_with(&disk, &keys, 0).unwrap();
+        assert_eq!(states(&engine), [Some((2, version - 1)); 2]);
+        engine.change_keys().unwrap();
+        assert_eq!(states(&engine), [Some((2, version)); 2]);
+        assert_eq!(all_rows(&engine), expected);
+        engine.close().unwrap();
+        // The old versions are no longer needed.
+        keys.forget_before(version);
+        let engine = open_with(&disk, &keys, 0).unwrap();
+        assert_eq!(states(&engine), [Some((2, version)); 2]);
+        assert_eq!(all_rows(&engine), expected);
+        let table = engine.open_table(TABLE).unwrap();
+        table.verify(&mut || true, &mut |_| ()).unwrap();
+        drop(table);
+        engine.close().unwrap();
+    }
+}

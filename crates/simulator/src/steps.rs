@@ -6,7 +6,7 @@ use crate::sessions::Session;
 use crate::simulation::Simulation;
 use crate::swarm::StepKind;
 use std::collections::BTreeSet;
-use teak_engine::{EngineResult, Isolation};
+use teak_engine::{EngineError, EngineResult, Isolation, KeyId};
 use teak_model::Scope;
 
 impl Simulation {
@@ -60,6 +60,21 @@ impl Simulation {
             StepKind::Relocate => {
                 let thousandths = self.random.below(1000);
                 self.work("relocation", |engine| engine.relocate(thousandths))
+            }
+            StepKind::ChangeKeys => {
+                // A cipher asks for the newest version once in a while, so often only the next incarnation uses it.
+                for id in 1..3 {
+                    KeyId::new(id)
+                        .iter()
+                        .for_each(|key| self.swarm.encryption_keys.rotate(*key));
+                }
+                self.work("change of keys", |engine| match engine.change_keys() {
+                    // Files are hidden, or older ones.
+                    Err(
+                        EngineError::TableUnavailable { .. } | EngineError::TableDamaged { .. },
+                    ) => Ok(()),
+                    outcome => outcome,
+                })
             }
             StepKind::Checkpoint => self.checkpoint_and_note(),
             StepKind::FlushLog => self.flush_after(Flow::On),

@@ -43,6 +43,7 @@ pub(crate) enum StepKind {
     Maintain,
     Reclaim,
     Relocate,
+    ChangeKeys,
     Checkpoint,
     FlushLog,
     Reveal,
@@ -55,7 +56,7 @@ pub(crate) enum StepKind {
 }
 
 /// The default weights of the kinds.
-const WEIGHTS: [(StepKind, u64); 39] = [
+const WEIGHTS: [(StepKind, u64); 40] = [
     (StepKind::Begin, 10),
     (StepKind::Insert, 50),
     (StepKind::Update, 25),
@@ -86,6 +87,7 @@ const WEIGHTS: [(StepKind, u64); 39] = [
     (StepKind::Maintain, 2),
     (StepKind::Reclaim, 1),
     (StepKind::Relocate, 3),
+    (StepKind::ChangeKeys, 2),
     (StepKind::Checkpoint, 2),
     (StepKind::FlushLog, 2),
     (StepKind::Reveal, 1),
@@ -117,6 +119,7 @@ pub(crate) struct SwarmConfig {
     pub(crate) hidden_one_in: u64,
     /// The memory limit of locks, in bytes; zero for the default.
     pub(crate) lock_bytes_max: u64,
+    pub(crate) encryption_keys: Arc<TestKeys>,
 }
 
 impl SwarmConfig {
@@ -162,6 +165,7 @@ impl SwarmConfig {
             only_full_disk: random.one_in(4),
             hidden_one_in: random.below(3),
             lock_bytes_max,
+            encryption_keys: Arc::default(),
         }
     }
 
@@ -230,7 +234,7 @@ impl SwarmConfig {
         tree.separate_value_bytes = 16 << (3 * random.below(4));
         options.tree = tree;
         let log = u32::from(random.one_in(3));
-        options.encryption = Arc::<TestKeys>::default().encryption(log);
+        options.encryption = self.encryption_keys.encryption(log);
         options
     }
 }

@@ -3,16 +3,18 @@
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use teak_base::{Cipher, Encryption, KeyId, KeyVersion};
 use teak_encryption::{KeySource, KeySourceError, PluginCipher};
 use zeroize::Zeroizing;
 
 /// Has every key, of version 1 until it is rotated.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct TestKeys {
     newest: Mutex<HashMap<KeyId, u32>>,
     are_lost: AtomicBool,
+    /// Older versions are not returned.
+    oldest: AtomicU32,
     /// Keys of another seed differ.
     seed: u8,
 }
@@ -49,6 +51,11 @@ impl TestKeys {
         *self.newest.lock().entry(key).or_insert(1) += 1;
     }
 
+    /// From now on older versions are not returned.
+    pub fn forget_before(&self, version: u32) {
+        self.oldest.store(version, Ordering::Relaxed);
+    }
+
     /// From now on no key is returned, or each is again.
     pub fn set_lost(&self, are_lost: bool) {
         self.are_lost.store(are_lost, Ordering::Relaxed);
@@ -70,6 +77,9 @@ impl KeySource for Source {
 
     fn key(&self, key: KeyVersion) -> Result<Zeroizing<Vec<u8>>, KeySourceError> {
         self.0.check()?;
+        if key.version < self.0.oldest.load(Ordering::Relaxed) {
+            return Err(KeySourceError("the version is forgotten".into()));
+        }
         let mut bytes = vec![self.0.seed; 8];
         bytes.extend(KeyId::number(Some(key.key)).to_le_bytes());
         bytes.extend(key.version.to_le_bytes());

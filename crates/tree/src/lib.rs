@@ -63,8 +63,8 @@ pub use filter::LookupKey;
 pub use filter_counts::{FilterChecks, FilterStatistics};
 pub use filter_keys::{FilterKeys, KeySuffix};
 pub use flush::{
-    BulkLoad, FlushJob, FlushReport, JobKind, JobThreads, LoadedEntries, OneThread, PausedLoad,
-    RequiredNode, TreeBacklog,
+    BulkLoad, FlushJob, FlushReport, JobKind, JobThreads, KeyChange, KeyChangeStep, LoadedEntries,
+    OneThread, PausedLoad, RequiredNode, TreeBacklog,
 };
 pub use inspect::{LevelShape, PartTotals, TreeInspection};
 pub use key_search::key_order;

@@ -9,6 +9,7 @@ mod held_page;
 mod index_block;
 mod index_table;
 mod lookup;
+mod moved_blocks;
 mod page_size;
 mod read_pattern;
 mod relocate;
@@ -34,6 +35,7 @@ pub use index_table::IndexTable;
 #[cfg(feature = "fuzzing")]
 pub(crate) use index_table::{IndexTableBuilder, bound_between};
 pub(crate) use lookup::{PageNeeds, Visitor};
+pub(crate) use moved_blocks::MovedBlocks;
 pub(crate) use read_pattern::BlockSource;
 pub use read_pattern::ReadPattern;
 pub(crate) use relocate::RelocateOptions;

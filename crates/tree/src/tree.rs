@@ -100,8 +100,7 @@ impl Tree {
         // Before there is a file that cannot be written.
         let key = cache.encryption(options.encryption_key).current(path)?;
         let payload = Payload::empty(options);
-        let file = BlockFile::create(disk, path, file_id, &payload.encode())?;
-        file.note_encrypted_with(key);
+        let file = BlockFile::create_encrypted(disk, path, file_id, &payload.encode(), key)?;
         Self::load(file, payload, cache, false, Vec::new())
     }
 

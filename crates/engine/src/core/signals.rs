@@ -43,6 +43,8 @@ pub(crate) struct Signals {
     maintenance: Wakeup,
     /// Wakes the thread that makes files smaller.
     files: Wakeup,
+    /// Ends the pause of the thread that changes keys.
+    keys: Wakeup,
     space_mutex: Mutex<()>,
     space_available: Condvar,
     /// Tables opened since idle tables were last closed. Set to more than
@@ -61,6 +63,7 @@ impl Signals {
             flushers: Wakeup::default(),
             maintenance: Wakeup::default(),
             files: Wakeup::default(),
+            keys: Wakeup::default(),
             space_mutex: Mutex::new(()),
             space_available: Condvar::new(),
             opened: AtomicUsize::new(0),
@@ -86,6 +89,7 @@ impl Signals {
         self.wake_flushers();
         self.wake_maintenance();
         self.wake_space();
+        self.keys.wake();
         self.space_available();
     }
 
@@ -106,6 +110,11 @@ impl Signals {
     /// Called by the space thread between two passes.
     pub(crate) fn wait_for_space_work(&self, timeout: Duration) {
         self.files.wait(timeout, || self.is_stopping());
+    }
+
+    /// Called by the thread that changes keys between two searches.
+    pub(crate) fn wait_for_keys(&self, timeout: Duration) {
+        self.keys.wait(timeout, || self.is_stopping());
     }
 
     pub(crate) fn wake_maintenance(&self) {

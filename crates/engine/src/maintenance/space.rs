@@ -60,6 +60,11 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
+    /// The rate while the engine is busy.
+    pub(crate) fn busy() -> Self {
+        Self::at_rate(BUSY_BYTES_PER_SECOND)
+    }
+
     fn at_rate(bytes_per_second: u64) -> Self {
         Self {
             bytes_per_second: Some(bytes_per_second),
@@ -91,7 +96,7 @@ impl Pace {
     }
 
     /// Counts moved bytes, and sleeps when they exceed the rate.
-    fn add(&mut self, bytes: u64) {
+    pub(crate) fn add(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_add(bytes);
         let Some(rate) = self.bytes_per_second else {
             return;
@@ -319,7 +324,7 @@ impl SpaceThread {
             idle_at: Lsn(0),
             sweep: Sweep::default(),
             stuck: HashMap::new(),
-            busy: Pace::at_rate(BUSY_BYTES_PER_SECOND),
+            busy: Pace::busy(),
             idle: Pace::at_rate(IDLE_BYTES_PER_SECOND),
         }
     }

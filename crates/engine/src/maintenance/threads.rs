@@ -77,6 +77,12 @@ impl BackgroundThreads {
         Ok(())
     }
 
+    /// Starts one more thread.
+    pub(crate) fn add(&self, name: &str, work: impl FnOnce() + Send + 'static) -> EngineResult<()> {
+        self.0.lock().push(spawn(name.into(), work)?);
+        Ok(())
+    }
+
     /// Ends the threads and waits for them.
     pub(crate) fn stop(&self, core: &EngineCore) {
         core.signals.stop();

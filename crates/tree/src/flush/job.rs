@@ -9,11 +9,13 @@ use super::report::{FlushReport, JobKind};
 use super::threads::{JobThreads, OneThread};
 use super::{child, leaf, memtable, relocate};
 use crate::node::{Key, Node, RunRef};
+use crate::run::MovedBlocks;
 use crate::tree::Tree;
 use crate::version::{MemtableSlot, TreeVersion};
 use std::sync::Arc;
-use teak_base::StorageResult;
 use teak_base::visibility::{Horizon, WriteRangeStatus};
+use teak_base::{KeyVersion, StorageResult};
+use teak_block_file::BlockAddress;
 
 /// The part of the tree that a job works on.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(super) enum Work {
     Mark(Target),
     /// The runs of a child, to be moved before this offset of the file.
     Relocate(Target, u64),
+    /// The runs of a child, of which those are written again that are not encrypted with this key, and the node of the child.
+    ChangeKey(Target, Option<KeyVersion>, Option<BlockAddress>),
 }
 
 impl Work {
@@ -32,7 +36,9 @@ impl Work {
     fn aborted_runs(&self, horizon: &dyn Horizon) -> Option<Target> {
         let target = match self {
             Work::Child(target, _) | Work::Consolidate(target) | Work::Leaf(target) => target,
-            Work::Memtable(_) | Work::Mark(_) | Work::Relocate(..) => return None,
+            Work::Memtable(_) | Work::Mark(_) | Work::Relocate(..) | Work::ChangeKey(..) => {
+                return None;
+            }
         };
         let runs = target.runs.iter();
         let runs = runs.filter(|run| is_aborted(horizon, run.handle.only_write_ids()));
@@ -89,7 +95,7 @@ impl FlushJob {
             Work::Consolidate(_) => JobKind::Consolidate,
             Work::Leaf(_) => JobKind::Leaf,
             Work::Mark(_) => JobKind::Mark,
-            Work::Relocate(..) => JobKind::Relocate,
+            Work::Relocate(..) | Work::ChangeKey(..) => JobKind::Relocate,
         }
     }
 
@@ -134,7 +140,12 @@ impl FlushJob {
             (None, Work::Consolidate(target)) => child::consolidate(&run, target),
             (None, Work::Leaf(target)) => leaf::merge(&run, target),
             (None, Work::Mark(target)) => mark(&run, target),
-            (None, Work::Relocate(target, limit)) => relocate::run(&run, target, *limit),
+            (None, Work::Relocate(target, limit)) => {
+                relocate::run(&run, target, MovedBlocks::After(*limit))
+            }
+            (None, Work::ChangeKey(target, wanted, node)) => {
+                change_key(&run, target, *wanted, *node)
+            }
         };
         if let (Err(_), Some(key)) = (&report, &self.hidden) {
             tree.retry_hidden(key);
@@ -179,6 +190,28 @@ fn mark(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
         ..JobOutcome::default()
     })?;
     Ok(FlushReport::default())
+}
+
+/// Writes what is encrypted with another key again. The checkpoint writes the node, if the child is installed again.
+fn change_key(
+    job: &JobContext<'_>,
+    target: &Target,
+    wanted: Option<KeyVersion>,
+    node: Option<BlockAddress>,
+) -> StorageResult<FlushReport> {
+    let report = relocate::run(job, target, MovedBlocks::OtherKey(wanted))?;
+    let other_key = MovedBlocks::OtherKey(wanted);
+    if report.runs_moved == 0
+        && let Some(node) = node
+        && other_key.concerns(&job.tree.file, node)?
+    {
+        job.install(JobOutcome {
+            consumed: Some(target.clone()),
+            replacements: target.runs.clone(),
+            ..JobOutcome::default()
+        })?;
+    }
+    Ok(report)
 }
 
 impl Tree {

@@ -1,19 +1,19 @@
-//! Moving the blocks of a run, and the separate values of its entries, that end after a limit to
-//! holes before it.
+//! Moving the blocks of a run, and the separate values of its entries: those that end after a limit to
+//! holes before it, or those with another encryption key to anywhere (see [`MovedBlocks`]).
 //!
 //! For each index block:
-//! 1. If the block or what it refers to ends after the limit, a hole is reserved for a new block.
+//! 1. If the block or what it refers to may have to be moved, a hole is reserved for a new block.
 //!    If there is none, the move ends.
-//! 2. For each page whose separate values end after the limit: a hole is reserved for the page, the
-//!    values after the limit are copied to holes before it, and the page is written again with
-//!    their new addresses. Other pages that end after the limit are copied. The first block for
+//! 2. For each page with separate values to be moved: a hole is reserved for the page, the
+//!    values are copied, and the page is written again with
+//!    their new addresses. Other pages that are to be moved are copied. The first block for
 //!    which there is no hole ends the move.
 //! 3. The index block, which contains the addresses of the pages, is written again.
 //!
 //! The caller replaces the run by its copy. Both share the pages and values that were not moved.
 
 use super::index_block::{PageRecord, index_block_description};
-use super::{IndexBlock, PageNumber, ReadPattern, Run};
+use super::{IndexBlock, MovedBlocks, PageNumber, ReadPattern, Run};
 use crate::cache::Priority;
 use crate::page::{PAGE_LAYOUT, PageBuilder, PageColumns};
 use crate::{Page, RunDescription, ValueReference};
@@ -21,19 +21,21 @@ use std::collections::HashMap;
 use teak_base::{Codec, StorageResult};
 use teak_block_file::{BlockAddress, BlockDescription, BlockKind, BlockMover, WrittenBlocks};
 
-/// Bytes of separate values that one job moves for each run, approximately.
+/// Bytes of separate values that one job moves to holes for each run, approximately.
 const SEPARATE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// How to move a run.
 #[derive(Clone, Debug)]
 pub(crate) struct RelocateOptions {
-    /// The offset after which no block should end.
-    pub(crate) limit: u64,
+    /// Which blocks are moved.
+    pub(crate) moved: MovedBlocks,
     /// The codec of pages that are written again.
     pub(crate) codec: Codec,
     /// Leading bytes of values that these pages store as planes.
     pub(crate) value_planes: u32,
-    /// The columns of their keys and values.
+    /// Whether these pages are encoded by column; others are if they have zones, as in runs of loads.
+    pub(crate) has_columns: bool,
+    /// The columns of keys and values.
     pub(crate) columns: PageColumns,
 }
 
@@ -68,17 +70,16 @@ enum Step {
 }
 
 impl Run {
-    /// Copies the blocks and separate values that end after the limit to holes before it. `None`
-    /// when nothing ends after the limit, or there are no suitable holes.
+    /// Copies the blocks and separate values that are to be moved. `None` when there are none, or no suitable holes.
     ///
     /// # Errors
     /// Those of reading and writing blocks; the space of the copies is then
     /// freed.
     pub(crate) fn relocate(&self, options: RelocateOptions) -> StorageResult<Option<RelocatedRun>> {
-        if self.description.blocks_end <= options.limit {
+        if !options.moved.may_concern(self.description.blocks_end) {
             return Ok(None);
         }
-        let limit = options.limit;
+        let limit = options.moved.limit();
         let index = &self.description.index;
         let mut relocation = Relocation {
             run: self,
@@ -127,8 +128,7 @@ impl Run {
 }
 
 impl Relocation<'_> {
-    /// Moves an index block with its pages and their separate values, as far as they end after the
-    /// limit.
+    /// Moves an index block with its pages and their separate values, as far as they are to be moved.
     fn index_block(
         &mut self,
         number: usize,
@@ -136,11 +136,11 @@ impl Relocation<'_> {
         pages: &mut [PageRecord],
         address: &mut BlockAddress,
     ) -> StorageResult<Step> {
-        let limit = self.options.limit;
         let ends = pages
             .iter()
             .flat_map(|page| [page.address.end(), page.values_end]);
-        if ends.chain([address.end()]).all(|end| end <= limit) {
+        let mut ends = ends.chain([address.end()]);
+        if !ends.any(|end| self.options.moved.may_concern(end)) {
             return Ok(Step::Continue);
         }
         let mut raw = Vec::new();
@@ -157,7 +157,8 @@ impl Relocation<'_> {
                 break;
             }
         }
-        if self.freed.len() == freed_before && address.end() <= limit {
+        let is_changed = self.freed.len() > freed_before;
+        if !is_changed && !self.options.moved.concerns(&self.run.file, *address)? {
             return Ok(step);
         }
         raw.clear();
@@ -171,17 +172,25 @@ impl Relocation<'_> {
         Ok(step)
     }
 
-    /// Moves a page and its separate values, as far as they end after the limit.
+    /// Moves a page and its separate values, as far as they are to be moved.
     fn page(
         &mut self,
         block: &IndexBlock,
         number: PageNumber,
         record: &mut PageRecord,
     ) -> StorageResult<Step> {
-        if record.values_end > self.options.limit {
-            return self.page_with_values(block, number, record);
+        if self.options.moved.may_concern(record.values_end) {
+            let freed_before = self.freed.len();
+            let step = self.page_with_values(block, number, record)?;
+            if step == Step::End || self.freed.len() > freed_before {
+                return Ok(step);
+            }
         }
-        if record.address.end() <= self.options.limit {
+        if !self
+            .options
+            .moved
+            .concerns(&self.run.file, record.address)?
+        {
             return Ok(Step::Continue);
         }
         let Some(copy) = self.pages.copy(record.address, BlockKind::Page)? else {
@@ -211,7 +220,8 @@ impl Relocation<'_> {
             return Ok(step);
         }
         let mut raw = Vec::new();
-        record.values_end = self.rewrite(&page, &moved, &mut raw);
+        let has_columns = self.options.has_columns || block.has_zones();
+        record.values_end = self.rewrite(&page, &moved, has_columns, &mut raw);
         let description = BlockDescription {
             kind: BlockKind::Page,
             layout: PAGE_LAYOUT,
@@ -229,16 +239,17 @@ impl Relocation<'_> {
         Ok(step)
     }
 
-    /// Copies the values of a page that end after the limit. Returns the new references by entry.
+    /// Copies the values of a page that are to be moved. Returns the new references by entry.
     fn values(&mut self, page: &Page) -> StorageResult<(HashMap<usize, ValueReference>, Step)> {
         let (cache, file) = (&self.run.cache, self.run.file.file_id());
         let mut moved = HashMap::new();
         for (entry, reference) in page.references() {
             let old = reference.address;
-            if old.end() <= self.options.limit {
+            if !self.options.moved.concerns(&self.run.file, old)? {
                 continue;
             }
-            if self.separate_bytes >= SEPARATE_BYTES_MAX {
+            let has_limit = self.options.moved.limit().is_some();
+            if has_limit && self.separate_bytes >= SEPARATE_BYTES_MAX {
                 return Ok((moved, Step::End));
             }
             let Some(address) = self.values.copy(old, BlockKind::Value)? else {
@@ -263,10 +274,14 @@ impl Relocation<'_> {
         &self,
         page: &Page,
         moved: &HashMap<usize, ValueReference>,
+        has_columns: bool,
         raw: &mut Vec<u8>,
     ) -> u64 {
-        let mut builder =
-            PageBuilder::with_columns(self.options.value_planes, self.options.columns.clone());
+        let columns = match has_columns {
+            true => self.options.columns.clone(),
+            false => PageColumns::default(),
+        };
+        let mut builder = PageBuilder::with_columns(self.options.value_planes, columns);
         builder.set_packing(self.options.codec == Codec::Zstd);
         let mut values_end = 0;
         for entry in 0..page.entries() {

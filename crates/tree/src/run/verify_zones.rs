@@ -10,7 +10,8 @@ use teak_columns::{Vector, VectorValues, Zone, float_of, number_of_float};
 /// The zones of a page in its index block, and the columns of the page.
 pub(super) struct ZonesOfPage {
     number: usize,
-    read: Result<Option<(BlockZones, Vec<Vector>)>, Malformed>,
+    /// No columns: the page is not encoded by column.
+    read: Result<Option<(BlockZones, Option<Vec<Vector>>)>, Malformed>,
 }
 
 /// All columns of which a page may have zones.
@@ -37,14 +38,18 @@ impl ZonesOfPage {
             let Some(zones) = index.zones(&choice)? else {
                 return Ok(None);
             };
+            let count = choice.zone_numbers().count();
+            if count == 0 {
+                // Only the entries have zones.
+                return Ok(Some((zones, Some(Vec::new()))));
+            }
             let Opened::Columns(mut page) = ColumnPage::open(raw.to_vec(), &choice)? else {
                 // Such a page has no zones.
-                return Ok(Some((zones, Vec::new())));
+                return Ok(Some((zones, None)));
             };
-            let count = choice.zone_numbers().count();
             let vectors: Result<Vec<Vector>, Malformed> =
                 (0..count).map(|n| page.vector(n)).collect();
-            Ok(Some((zones, vectors?)))
+            Ok(Some((zones, Some(vectors?))))
         });
         Self { number, read }
     }
@@ -66,13 +71,16 @@ impl ZonesOfPage {
         if entries.is_new_key == before.is_some_and(|before| before == page.key(0)) {
             return Some("the zones are wrong about the first key of the page");
         }
+        let Some(vectors) = vectors else {
+            return Some("the page has zones, but no columns");
+        };
         let mut columns = vectors.iter().enumerate();
         let is_within = |(column, vector): (usize, &Vector)| {
             let zone = zones.zone(self.number, column);
             zone.is_none_or(|zone| is_within(vector, zone))
         };
         let fault = "a value of the page is outside the zone of its column";
-        (vectors.is_empty() || !columns.all(is_within)).then_some(fault)
+        (!columns.all(is_within)).then_some(fault)
     }
 }
 

@@ -77,7 +77,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(super) drop_fulltext_and_spatial_keys: bool,
 
-    /// Convert tables that are encrypted: their rows are not encrypted any more
+    /// Convert tables that innodb_encrypt_tables encrypts, although teak_encrypt_tables is OFF: their rows are not encrypted any more
     #[arg(long)]
     pub(super) decrypt: bool,
 

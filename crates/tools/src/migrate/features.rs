@@ -43,6 +43,8 @@ pub(super) struct Features {
     pub merges: Vec<(String, String)>,
     /// Whether tables of InnoDB are encrypted without an option.
     pub encrypts_innodb: bool,
+    /// Whether tables of Teak are.
+    pub encrypts_teak: bool,
 }
 
 impl Features {
@@ -87,9 +89,14 @@ impl Features {
                 features.merges.push((shown(database, table), definition));
             }
         }
-        let rows = session.execute("SHOW GLOBAL VARIABLES LIKE 'innodb_encrypt_tables'")?;
-        let value = rows.first().and_then(|row| row.get(1));
-        features.encrypts_innodb = value.is_some_and(|value| value != "OFF");
+        let mut encrypts = |engine: &str| {
+            let name = format!("{engine}_encrypt_tables");
+            let rows = session.execute(&format!("SHOW GLOBAL VARIABLES LIKE '{name}'"))?;
+            let value = rows.first().and_then(|row| row.get(1));
+            Ok::<_, io::Error>(value.is_some_and(|value| value != "OFF"))
+        };
+        features.encrypts_innodb = encrypts("innodb")?;
+        features.encrypts_teak = encrypts("teak")?;
         Ok(features)
     }
 }

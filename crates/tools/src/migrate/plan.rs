@@ -172,11 +172,12 @@ fn plan_table(table: Table, features: &Features, arguments: &Arguments) -> Plann
         }
     }
     refusals.extend(features::refused_options(&table.definition));
-    let encrypted = features::encrypted_option(&table.definition)
-        .unwrap_or(features.encrypts_innodb && table.engine == "InnoDB");
-    if encrypted && !arguments.decrypt {
-        refusals
-            .push("it is encrypted, and Teak does not encrypt (--decrypt converts it)".to_owned());
+    // With the option, the new table is encrypted, too.
+    let has_option = features::encrypted_option(&table.definition).is_some();
+    let is_encrypted = features.encrypts_innodb && table.engine == "InnoDB";
+    if is_encrypted && !has_option && !features.encrypts_teak && !arguments.decrypt {
+        let reason = "it is encrypted by innodb_encrypt_tables, and teak_encrypt_tables is OFF (--decrypt converts it)";
+        refusals.push(reason.to_owned());
     }
     if table.kind == Kind::Versioned && table.engine == "InnoDB" {
         let reason =
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn encrypted_tables_are_refused() {
+    fn tables_that_would_lose_their_encryption_are_refused() {
         let features = Features {
             encrypts_innodb: true,
             ..Features::default()
@@ -299,6 +300,16 @@ mod tests {
         let plan = Plan::of(vec![table("a", 1)], &features, &arguments(&[]));
         assert_eq!(plan.refused().count(), 1);
         let plan = Plan::of(vec![table("a", 1)], &features, &arguments(&["--decrypt"]));
+        assert_eq!(plan.convertible().count(), 1);
+        let mut with_option = table("a", 1);
+        with_option.definition.push_str("\n) ENGINE=InnoDB `ENCRYPTED`=YES");
+        let plan = Plan::of(vec![with_option], &features, &arguments(&[]));
+        assert_eq!(plan.convertible().count(), 1);
+        let features = Features {
+            encrypts_teak: true,
+            ..features
+        };
+        let plan = Plan::of(vec![table("a", 1)], &features, &arguments(&[]));
         assert_eq!(plan.convertible().count(), 1);
     }
 }

@@ -31,7 +31,7 @@ fn write_all(file: &BlockFile) -> Vec<(BlockAddress, Vec<u8>)> {
     for codec in Codec::ALL {
         let mut writer = file.writer(0);
         for number in 0..20u8 {
-            let raw = [&[number], &PLANTED[..]].concat();
+            let raw = [&[number], PLANTED].concat();
             let description = BlockDescription { codec, ..PAGE };
             blocks.push((writer.write(description, &raw).unwrap(), raw));
         }

@@ -67,7 +67,7 @@ impl PluginCipher {
         }
         // Not under the lock, because a key management may ask a server.
         let bytes = self.source.key(key).map_err(unavailable)?;
-        let prepared = Arc::new(XaesKey::new(&*derived(key, &bytes)));
+        let prepared = Arc::new(XaesKey::new(&derived(key, &bytes)));
         let mut keys = self.keys.write();
         Ok(Arc::clone(keys.entry(key).or_insert(prepared)))
     }

@@ -2,7 +2,7 @@
 //!
 //! A [`KeySource`] has keys of 16 to 64 bytes, by id and version. From each, HKDF with SHA-256 derives a key of 256 bits
 //! that nothing but Teak uses. Data is encrypted with XAES-256-GCM, whose nonces of 192 bits are so long that random ones
-//! do not repeat: neither in a copy of a data directory that is used beside the original, nor after a restore.
+//! do not repeat: neither in a copy of a data directory that is used with the original, nor after a restore.
 //!
 //! This crate knows no files and starts no threads.
 

@@ -302,7 +302,9 @@ mod tests {
         let plan = Plan::of(vec![table("a", 1)], &features, &arguments(&["--decrypt"]));
         assert_eq!(plan.convertible().count(), 1);
         let mut with_option = table("a", 1);
-        with_option.definition.push_str("\n) ENGINE=InnoDB `ENCRYPTED`=YES");
+        with_option
+            .definition
+            .push_str("\n) ENGINE=InnoDB `ENCRYPTED`=YES");
         let plan = Plan::of(vec![with_option], &features, &arguments(&[]));
         assert_eq!(plan.convertible().count(), 1);
         let features = Features {

@@ -7,11 +7,13 @@ use crate::page::{ColumnChoice, ColumnPage, Opened, PageColumns, ReadColumn, pag
 use teak_base::bytes::Malformed;
 use teak_columns::{Vector, VectorValues, Zone, float_of, number_of_float};
 
+/// The columns of a page; `None`: it is not encoded by column.
+type PageVectors = Option<Vec<Vector>>;
+
 /// The zones of a page in its index block, and the columns of the page.
 pub(super) struct ZonesOfPage {
     number: usize,
-    /// No columns: the page is not encoded by column.
-    read: Result<Option<(BlockZones, Option<Vec<Vector>>)>, Malformed>,
+    read: Result<Option<(BlockZones, PageVectors)>, Malformed>,
 }
 
 /// All columns of which a page may have zones.

@@ -2,7 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from tests.harness import ROOT
+
 FLOOR = "BLACKHOLE"
+
+# Keys of the plugin that the package of the server contains.
+KEYS = ["--plugin-load-add=file_key_management", f"--loose-file-key-management-filename={ROOT}/mtr/suite/teak/t/encryption_keys.txt"]
 
 
 @dataclass
@@ -38,7 +43,9 @@ MODES = {
                          ["SET rocksdb_bulk_load = 0"]),
     "Aria": Mode("Aria", "InnoDB", options=["--aria-pagecache-buffer-size={cache}"]),
     "ARCHIVE": Mode("ARCHIVE", "InnoDB", has_keys=False, options=["--plugin=ha_archive"]),
+    "InnoDB encrypted": Mode("InnoDB", "InnoDB", options=[*KEYS, "--innodb-encrypt-tables=ON", "--innodb-encrypt-log=ON"]),
     "Teak": Mode("TEAK", "Teak"),
+    "Teak encrypted": Mode("TEAK", "Teak", options=[*KEYS, "--teak-encrypt-tables=ON", "--teak-encrypt-log=ON"]),
     **{f"Teak {codec}": Mode("TEAK", "Teak", table=f"COMPRESSION={codec}") for codec in ("none", "lz4", "snappy", "zlib", "lzma")},
     # Another build of the plugin, named by --before.
     "Before": Mode("TEAK", "Before"),

@@ -82,9 +82,7 @@ impl fmt::Display for CipherError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unavailable(reason) => f.write_str(reason),
-            Self::WrongKey => f.write_str(
-                "it is not the key with which the data was encrypted, or the data was changed",
-            ),
+            Self::WrongKey => f.write_str("it is another key, or the data was changed"),
         }
     }
 }

@@ -84,7 +84,7 @@ fn a_missing_or_wrong_key_is_an_error_of_its_own() {
         }
     };
     expect(Encryption::default(), "no encryption plugin is loaded");
-    expect(TestKeys::other().encryption(2), "it is not the key");
+    expect(TestKeys::other().encryption(2), "it is another key");
     let lost = Arc::<TestKeys>::default();
     lost.set_lost(true);
     expect(lost.encryption(2), "the keys are lost");

@@ -29,7 +29,7 @@ impl BlockFile {
     /// the offset.
     ///
     /// # Errors
-    /// Errors of `visit`.
+    /// Errors of `visit`; `Key` for an intact block that cannot be decrypted.
     pub fn visit_intact(
         &self,
         kind: BlockKind,
@@ -58,10 +58,13 @@ impl BlockFile {
         while at + BLOCK_HEADER_BYTES as u64 <= end {
             progress(at);
             let found = self.address_at((at, end), kind, &mut window);
-            let block = found.and_then(|address| {
-                let block = self.read_block(address, kind).ok()?;
-                Some((address, block))
-            });
+            let read = found.map(|address| (address, self.read_block(address, kind)));
+            let block = match read {
+                Some((address, Ok(block))) => Some((address, block)),
+                // The block is intact.
+                Some((_, Err(error @ StorageError::Key { .. }))) => return Err(error),
+                Some((_, Err(_))) | None => None,
+            };
             at += match block {
                 Some((address, block)) => {
                     visit(address, block)?;

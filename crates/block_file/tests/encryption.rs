@@ -88,6 +88,10 @@ fn a_missing_or_wrong_key_is_an_error_of_its_own() {
     let lost = Arc::<TestKeys>::default();
     lost.set_lost(true);
     expect(lost.encryption(2), "the keys are lost");
+    // A search for intact blocks does not pass over it.
+    let (file, _) = open(&disk);
+    let found = file.visit_intact(BlockKind::Page, &mut |_| (), &mut |_, _| Ok(()));
+    assert!(matches!(found, Err(StorageError::Key { .. })), "{found:?}");
     // Nothing is written without a key, and the file remains usable.
     let (file, _) = open(&disk);
     file.set_encryption(lost.encryption(2));

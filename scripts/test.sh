@@ -106,6 +106,7 @@ for name; do
                 --server-option=--binlog-format=row --server-option=--sync-binlog=1
             # Segments of the log are recycled often.
             stage kill-log python3 -m tests.crash.run --kills=6 --seed=3 --cache=8M --server-option=--teak-log-size-max=32M
+            stage kill-encryption python3 -m tests.crash.run --kills=8 --seed=4 --cache=8M --rotate-keys
             stage kill-loads python3 -m tests.crash.loads --kills="${LOAD_KILLS:-10}"
             ;;
         compare) stage compare python3 -m tests.sql.run --statements="${STATEMENTS:-250000}" --seed=1 ;;

@@ -52,6 +52,9 @@ class Test:
         extra = [] if options.engine.upper() == "TEAK" else ["--no-teak"]
         if options.engine.upper() == "ROCKSDB":
             extra.append("--plugin=ha_rocksdb")
+        if options.rotate_keys:
+            extra += ["--plugin-load-add=debug_key_management", "--teak-encrypt-tables=ON", "--teak-encrypt-log=ON"]
+        self.key_version = 1
         self.server = Server(self.directory / "server", [f"--cache={options.cache}", "--innodb-fast-shutdown=1", *extra,
                                                          *options.server_option])
         self.rows = [Rows() for _ in range(options.writers)]
@@ -115,6 +118,10 @@ class Test:
         """Starts the server again, sometimes after killing it during recovery. Returns the recovery time and the number of kills."""
         # After three recoveries the server drops an entry of its DDL log, and a DDL statement remains incomplete.
         again = self.server.kill_while_recovering(self.random, 2)
+        if self.options.rotate_keys:
+            # Files of the versions before are written again while the writers work.
+            self.key_version += 1
+            self.server.options.append(f"--debug-key-management-version={self.key_version}")
         began = time.monotonic()
         self.server.start(timeout=self.options.recovery_timeout)
         return time.monotonic() - began, again
@@ -288,6 +295,7 @@ def main():
     arguments.add_argument("--pause", type=float, default=4, help="maximum seconds between kills")
     arguments.add_argument("--recovery-timeout", type=int, default=120, help="in seconds")
     arguments.add_argument("--no-ddl", action="store_true", help="without DDL")
+    arguments.add_argument("--rotate-keys", action="store_true", help="encrypts, with a new version of the key after each kill")
     arguments.add_argument("--directory", default=str(BUILD / "kill-test"))
     arguments.add_argument("--server-option", action="append", default=[], help="for the server, may be repeated")
     return Test(arguments.parse_args()).go()

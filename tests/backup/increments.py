@@ -125,7 +125,7 @@ class Test(Backups):
     def check_chain(self, length):
         side = f"a chain of {length}"
         chain = self.chain[:length + 1]
-        restored = Server(self.new_directory("restored"), [f"--cache={self.options.cache}", "--innodb-log-file-size=32M"])
+        restored = Server(self.new_directory("restored"), [f"--cache={self.options.cache}", "--innodb-log-file-size=32M", *self.options.server_option])
         self.servers.append(restored)
         data = restored.directory / "data"
         began = time.monotonic()
@@ -173,7 +173,7 @@ class Test(Backups):
         logs.mkdir()
         for path in (self.server.directory / "data").glob("binlog.0*"):
             shutil.copy(path, logs)
-        restored = Server(self.new_directory("restored"), [f"--cache={self.options.cache}", "--innodb-log-file-size=32M"])
+        restored = Server(self.new_directory("restored"), [f"--cache={self.options.cache}", "--innodb-log-file-size=32M", *self.options.server_option])
         self.servers.append(restored)
         done = self.restore_chain(restored.directory / "data", self.chain, f"--to={gtid}", f"--binlog-dir={logs}", "--throttle=500")
         self.check(done.returncode == 0 and "applied:" in done.stdout, f"to {gtid}: {done.stdout[-3000:]}")
@@ -230,7 +230,7 @@ class Test(Backups):
         done = self.restore_chain(data, [full, target])
         self.check(done.returncode == 0 and "mariadb-install-db" in done.stdout, f"Teak only: {done.stdout}")
         self.restores += 1
-        restored = Server(data.parent, [f"--cache={self.options.cache}"])
+        restored = Server(data.parent, [f"--cache={self.options.cache}", *self.options.server_option])
         self.servers.append(restored)
         merged = self.new_directory("merged")
         data.rename(merged)
@@ -387,6 +387,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1, help="of load before each backup")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cache", default="32M")
+    parser.add_argument("--server-option", action="append", default=[], help="for the server, may be repeated")
     parser.add_argument("--directory", default=str(BUILD / "increments-test"))
     options = parser.parse_args()
     if mariadb_backup() is None:

@@ -140,7 +140,7 @@ class Test(BackupTest):
     def __init__(self, options):
         super().__init__(options)
         self.server = Server(self.directory / "server", [f"--cache={options.cache}", "--log-bin=binlog", "--server-id=1", "--binlog-format=ROW",
-                                                         "--teak-checkpoint-period=1", "--innodb-log-file-size=32M"])
+                                                         "--teak-checkpoint-period=1", "--innodb-log-file-size=32M", *options.server_option])
         self.backups = self.transfers = self.blocks_written = 0
 
     # ---- commands ----
@@ -157,7 +157,7 @@ class Test(BackupTest):
 
     def restore(self, target, is_whole):
         """Restores a backup as the data of a new server, which is started."""
-        restored = Server(self.new_directory("restored"), [f"--cache={self.options.cache}", "--innodb-log-file-size=32M"])
+        restored = Server(self.new_directory("restored"), [f"--cache={self.options.cache}", "--innodb-log-file-size=32M", *self.options.server_option])
         data = restored.directory / "data"
         data.parent.mkdir(parents=True)
         if is_whole:
@@ -368,6 +368,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=2, help="of load before each backup")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cache", default="32M")
+    parser.add_argument("--server-option", action="append", default=[], help="for the server, may be repeated")
     parser.add_argument("--directory", default=str(BUILD / "backup-test"))
     options = parser.parse_args()
     test = Test(options)

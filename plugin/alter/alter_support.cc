@@ -15,6 +15,7 @@
 #include "alter/altered_keys.h"
 #include "alter/altered_rows.h"
 #include "alter/record_copier.h"
+#include "base/encryption_keys.h"
 #include "table/definition.h"
 
 namespace teak {
@@ -155,6 +156,8 @@ const char *AlterSupport::copy_reason_of_clauses() const {
   if ((info.used_fields & HA_CREATE_USED_ROW_FORMAT) && unsupported_row_format(&info) != nullptr)
     return "Teak does not support this ROW_FORMAT";
   if (is_forbidden_plain(altered_->s)) return "ENCRYPTED=NO (teak_encrypt_tables=FORCE)";
+  const uint32_t key_id = encryption_key_of(altered_->s);
+  if (key_id != 0 && newest_key_version(key_id) == 0) return "ENCRYPTION_KEY_ID: the server has no such key";
   if (info.data_file_name != nullptr || info.index_file_name != nullptr) return "DATA DIRECTORY and INDEX DIRECTORY";
   return nullptr;
 }

@@ -110,7 +110,8 @@ ST_FIELD_INFO encryption_fields[] = {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LE
 
 void add_encryption(Filling *filling, const teak_index_info *info) {
   const uint32_t newest = info->encryption_key == 0 ? 0 : newest_key_version(info->encryption_key);
-  const bool is_current = info->encryption_key == info->encrypted_with_key && info->encrypted_with_version == newest;
+  const bool is_current = !info->has_other_keys && info->encryption_key == info->encrypted_with_key &&
+                          info->encrypted_with_version == newest;
   Row row(filling->thd, filling->table);
   add_index_name(&row, info);
   row.text(text_of(info->path));

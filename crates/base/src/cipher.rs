@@ -69,6 +69,24 @@ pub fn is_current(found: Option<KeyVersion>, wanted: Option<KeyVersion>) -> bool
     }
 }
 
+/// How the blocks of a file are encrypted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct EncryptionState {
+    /// The key of the blocks, in this version or a newer one; `None`: they are not encrypted.
+    pub with: Option<KeyVersion>,
+    /// Whether blocks may be encrypted otherwise: since they were last all written with the same key, blocks with another
+    /// one, an older version or none were published.
+    pub is_mixed: bool,
+}
+
+impl EncryptionState {
+    /// Whether no block needs to be encrypted again to be encrypted like `wanted`.
+    #[must_use]
+    pub fn is_current(self, wanted: Option<KeyVersion>) -> bool {
+        !self.is_mixed && is_current(self.with, wanted)
+    }
+}
+
 /// Why a cipher cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CipherError {

@@ -22,7 +22,7 @@ pub mod visibility;
 pub mod write_id_ranges;
 
 pub use byte_size::ByteSize;
-pub use cipher::{Cipher, Encryption, KeyId, KeyVersion};
+pub use cipher::{Cipher, Encryption, EncryptionState, KeyId, KeyVersion};
 pub use codec::Codec;
 pub use error::{StorageError, StorageResult};
 pub use ids::{CommitSequence, FileId, Lsn, TransactionId, WriteId};

@@ -34,7 +34,7 @@ use crate::space_map;
 use crate::superblock::{SuperblockInfo, SuperblockSlot};
 use crate::writer::WrittenBlocks;
 use std::sync::Arc;
-use teak_base::{KeyVersion, StorageResult};
+use teak_base::{EncryptionState, StorageResult};
 
 /// Minimum size of a free tail that is truncated. For a shorter one, growing the file again would
 /// cost more than its space is worth.
@@ -70,8 +70,8 @@ pub struct PreparedCheckpoint {
     capture: Capture,
     /// Whether the superblock may list the new blocks, so that they need no earlier sync.
     may_list_new_blocks: bool,
-    /// The key of the captured blocks.
-    encrypted_with: Option<KeyVersion>,
+    /// How the captured blocks are encrypted.
+    encryption: EncryptionState,
     /// The space reserved for the space map.
     map: Vec<Extent>,
 }
@@ -99,7 +99,7 @@ impl CheckpointTurn {
         // Until this checkpoint is durable, the next capture cannot list all blocks that are
         // not synced: it does not contain those of this one.
         let may_list_new_blocks = std::mem::replace(&mut state.may_list_new_blocks, false);
-        let encrypted_with = state.encrypted_with;
+        let encryption = state.encryption;
         drop(state);
         Ok(PreparedCheckpoint {
             turn: self,
@@ -108,7 +108,7 @@ impl CheckpointTurn {
             generation,
             capture,
             may_list_new_blocks,
-            encrypted_with,
+            encryption,
             map: Vec::new(),
         })
     }
@@ -156,7 +156,9 @@ impl PreparedCheckpoint {
         let shared = Arc::clone(&self.turn.shared);
         shared.state().check()?;
         let mut superblock = SuperblockInfo::new(shared.id, self.generation, payload);
-        superblock.encrypted_with = self.encrypted_with;
+        superblock.encryption = self.encryption;
+        // Nodes may have been published since the capture.
+        superblock.encryption.is_mixed |= shared.state().encryption.is_mixed;
         // Refuses a payload that is too large before anything is reserved.
         superblock.encode()?;
         let epochs = shared.state().encoded_epochs();

@@ -20,8 +20,7 @@ use crate::writer::{BlockWriter, WrittenBlocks};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::cipher::is_current;
-use teak_base::{Encryption, FileId, KeyVersion, StorageError, StorageResult};
+use teak_base::{Encryption, EncryptionState, FileId, KeyVersion, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
 
 /// One open index file. Clones are handles of the same file. All functions may
@@ -60,7 +59,7 @@ impl BlockFile {
         encrypted_with: Option<KeyVersion>,
     ) -> StorageResult<Self> {
         let mut created = SuperblockInfo::new(file_id, 1, payload);
-        created.encrypted_with = encrypted_with;
+        created.encryption.with = encrypted_with;
         let superblock = created.encode()?;
         let file = disk.create(path)?;
         let written = SuperblockSlot::BOTH
@@ -218,19 +217,18 @@ impl BlockFile {
         self.shared.set_encryption(encryption);
     }
 
-    /// The key of all blocks but those of the space map, in this version or a newer one; `None`: they are not encrypted. While
-    /// they are being written again with another key, this is the old state.
+    /// How all blocks but those of the space map are encrypted. While they are being written again with another key, this is the
+    /// old state.
     #[must_use]
-    pub fn encrypted_with(&self) -> Option<KeyVersion> {
-        self.shared.state().encrypted_with
+    pub fn encryption_state(&self) -> EncryptionState {
+        self.shared.state().encryption
     }
 
     /// Begins to write all blocks again that are not encrypted with `wanted`. Returns false if there are none.
     #[must_use]
     pub fn begin_key_change(&self, wanted: Option<KeyVersion>) -> bool {
         let mut state = self.shared.state();
-        let is_missed = state.key_change.is_some_and(|change| change.is_missed);
-        if is_current(state.encrypted_with, wanted) && !is_missed {
+        if state.encryption.is_current(wanted) {
             return false;
         }
         state.key_change = Some(KeyChange {
@@ -247,7 +245,10 @@ impl BlockFile {
         if let Some(change) = state.key_change
             && !change.is_missed
         {
-            state.encrypted_with = change.wanted;
+            state.encryption = EncryptionState {
+                with: change.wanted,
+                is_mixed: false,
+            };
         }
     }
 

@@ -26,24 +26,27 @@ impl Window {
 impl BlockFile {
     /// Passes each block of a kind whose checksum is right to `visit`, by offset, except blocks in unused
     /// ranges. If the space map could not be read, blocks that were freed may be among them. `progress` is called with
-    /// the offset.
+    /// the offset. Returns the error of the first block whose key is not available: it may be a block of now, or one that was freed
+    /// before a key was changed.
     ///
     /// # Errors
-    /// Errors of `visit`; `Key` for an intact block that cannot be decrypted.
+    /// Errors of `visit`.
     pub fn visit_intact(
         &self,
         kind: BlockKind,
         progress: &mut dyn FnMut(u64),
         visit: &mut dyn FnMut(BlockAddress, Block) -> StorageResult<()>,
-    ) -> StorageResult<()> {
+    ) -> StorageResult<Option<StorageError>> {
+        let mut locked = None;
         let mut start = BLOCKS_START;
         let mut unused = self.unused_ranges();
         unused.push((self.file_bytes(), self.file_bytes()));
         for (hole, after) in unused {
-            self.visit_range(kind, (start, hole), progress, visit)?;
+            let found = self.visit_range(kind, (start, hole), progress, visit)?;
+            locked = locked.or(found);
             start = start.max(after);
         }
-        Ok(())
+        Ok(locked)
     }
 
     fn visit_range(
@@ -52,7 +55,8 @@ impl BlockFile {
         (start, end): (u64, u64),
         progress: &mut dyn FnMut(u64),
         visit: &mut dyn FnMut(BlockAddress, Block) -> StorageResult<()>,
-    ) -> StorageResult<()> {
+    ) -> StorageResult<Option<StorageError>> {
+        let mut locked = None;
         let mut window = Window::default();
         let mut at = start;
         while at + BLOCK_HEADER_BYTES as u64 <= end {
@@ -61,8 +65,10 @@ impl BlockFile {
             let read = found.map(|address| (address, self.read_block(address, kind)));
             let block = match read {
                 Some((address, Ok(block))) => Some((address, block)),
-                // The block is intact.
-                Some((_, Err(error @ StorageError::Key { .. }))) => return Err(error),
+                Some((_, Err(error @ StorageError::Key { .. }))) => {
+                    locked.get_or_insert(error);
+                    None
+                }
                 Some((_, Err(_))) | None => None,
             };
             at += match block {
@@ -73,7 +79,7 @@ impl BlockFile {
                 None => BLOCK_UNIT_BYTES,
             };
         }
-        Ok(())
+        Ok(locked)
     }
 
     /// The address of the block at an offset, if a header of the kind is there.

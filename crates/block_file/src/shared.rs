@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use teak_base::cipher::is_current;
-use teak_base::{Encryption, FileId, KeyVersion, StorageError, StorageResult};
+use teak_base::{Encryption, EncryptionState, FileId, KeyVersion, StorageError, StorageResult};
 use teak_disk::DiskFile;
 
 #[derive(Debug)]
@@ -62,15 +62,15 @@ pub(crate) struct FileState {
     pub epochs: EpochMap,
     /// The epochs of the data directory; `None` if it has no backups.
     pub counts_epochs: Option<Arc<BackupEpochs>>,
-    /// See [`SuperblockInfo::encrypted_with`]; of the blocks of now.
-    pub encrypted_with: Option<KeyVersion>,
+    /// See [`SuperblockInfo::encryption`]; of the blocks of now.
+    pub encryption: EncryptionState,
     /// The last change of the key.
     pub key_change: Option<KeyChange>,
     /// The error that every later checkpoint returns.
     pub refusal: Option<StorageError>,
 }
 
-/// A change of the key, in progress or ended.
+/// A change of the key that is in progress, or the last one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyChange {
     pub wanted: Option<KeyVersion>,
@@ -263,9 +263,9 @@ impl FileState {
         is_slot_durable: bool,
     ) -> Self {
         let generation = durable.as_ref().map_or(0, |durable| durable.generation);
-        let encrypted_with = durable.as_ref().and_then(|durable| durable.encrypted_with);
+        let encryption = durable.as_ref().map(|durable| durable.encryption);
         Self {
-            encrypted_with,
+            encryption: encryption.unwrap_or_default(),
             key_change: None,
             durable_version: space.version(),
             space,
@@ -335,6 +335,7 @@ impl FileState {
 
     /// Notes with which key published blocks are encrypted.
     pub fn note_key(&mut self, key: Option<KeyVersion>) {
+        self.encryption.is_mixed |= !is_current(key, self.encryption.with);
         if let Some(change) = &mut self.key_change {
             change.is_missed |= !is_current(key, change.wanted);
         }

@@ -9,7 +9,7 @@
 //! | 24 | 8 | generation |
 //! | 32 | 8 | space map: offset, or 0 for none |
 //! | 40 | 4 | space map: bytes |
-//! | 44 | 4 | zero |
+//! | 44 | 4 | 1: blocks may be encrypted otherwise than the key at 3120 says; 0: they are not |
 //! | 48 | 8 | one past the last live byte |
 //! | 56 | 3064 | payload, then zeros |
 //! | 3120 | 4 | id of the key with which all blocks but those of the space map are encrypted; 0: they are not |
@@ -29,7 +29,7 @@ use crate::new_blocks::{self, NewBlocks};
 use std::path::Path;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::checksum::checksum;
-use teak_base::{FileId, KeyId, KeyVersion, StorageError, StorageResult};
+use teak_base::{EncryptionState, FileId, KeyId, KeyVersion, StorageError, StorageResult};
 use teak_disk::DiskFile;
 
 /// Maximum length of the tree's payload in a superblock, in bytes.
@@ -88,9 +88,8 @@ pub struct SuperblockInfo {
     pub end: u64,
     /// The state of the tree.
     pub payload: Vec<u8>,
-    /// With which key all blocks but those of the space map are encrypted, in this version or a newer one; `None`: they
-    /// are not encrypted. While the key of a file is being changed, this is the old state.
-    pub encrypted_with: Option<KeyVersion>,
+    /// How all blocks but those of the space map are encrypted.
+    pub encryption: EncryptionState,
     /// Blocks that were not synced before the superblock was written.
     pub(crate) new_blocks: Option<NewBlocks>,
 }
@@ -104,7 +103,7 @@ impl SuperblockInfo {
             space_map: None,
             end: BLOCKS_START,
             payload: payload.to_vec(),
-            encrypted_with: None,
+            encryption: EncryptionState::default(),
             new_blocks: None,
         }
     }
@@ -129,12 +128,12 @@ impl SuperblockInfo {
         self.space_map
             .unwrap_or(BlockAddress::NONE)
             .encode(&mut out);
-        out.put_u32(0);
+        out.put_u32(self.encryption.is_mixed.into());
         out.put_u64(self.end);
         out.extend_from_slice(&self.payload);
         out.resize(KEY_OFFSET, 0);
-        out.put_u32(KeyId::number(self.encrypted_with.map(|with| with.key)));
-        out.put_u32(self.encrypted_with.map_or(0, |with| with.version));
+        out.put_u32(KeyId::number(self.encryption.with.map(|with| with.key)));
+        out.put_u32(self.encryption.with.map_or(0, |with| with.version));
         NewBlocks::encode(self.new_blocks.as_ref(), &mut out);
         let sum = checksum(&out);
         out.put_u64(sum);
@@ -168,13 +167,17 @@ impl SuperblockInfo {
         let file = FileId(take.u64()?);
         let generation = take.u64()?;
         let space_map = BlockAddress::decode(take)?;
-        let reserved = take.u32()?;
+        let is_mixed = match take.u32()? {
+            0 => false,
+            1 => true,
+            _ => return Err(Malformed),
+        };
         let end = take.u64()?;
         let aligned = end.is_multiple_of(BLOCK_UNIT_BYTES) && end >= BLOCKS_START;
         // Generations increase by one, so no file reaches this limit. A higher generation is
         // malformed and could overflow.
         let countable = generation < u64::MAX / 2;
-        if payload_bytes > PAYLOAD_BYTES_MAX || reserved != 0 || !aligned || !countable {
+        if payload_bytes > PAYLOAD_BYTES_MAX || !aligned || !countable {
             return Err(Malformed);
         }
         let mut payload = Take::new(take.take(PAYLOAD_BYTES_MAX)?);
@@ -193,7 +196,10 @@ impl SuperblockInfo {
             space_map: (space_map != BlockAddress::NONE).then_some(space_map),
             end,
             payload: used,
-            encrypted_with: key.map(|key| KeyVersion { key, version }),
+            encryption: EncryptionState {
+                with: key.map(|key| KeyVersion { key, version }),
+                is_mixed,
+            },
             new_blocks,
         })
     }

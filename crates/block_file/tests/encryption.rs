@@ -88,10 +88,13 @@ fn a_missing_or_wrong_key_is_an_error_of_its_own() {
     let lost = Arc::<TestKeys>::default();
     lost.set_lost(true);
     expect(lost.encryption(2), "the keys are lost");
-    // A search for intact blocks does not pass over it.
+    // A search for intact blocks does not silently pass over it.
     let (file, _) = open(&disk);
     let found = file.visit_intact(BlockKind::Page, &mut |_| (), &mut |_, _| Ok(()));
-    assert!(matches!(found, Err(StorageError::Key { .. })), "{found:?}");
+    assert!(
+        matches!(found, Ok(Some(StorageError::Key { .. }))),
+        "{found:?}"
+    );
     // Nothing is written without a key, and the file remains usable.
     let (file, _) = open(&disk);
     file.set_encryption(lost.encryption(2));
@@ -172,7 +175,7 @@ fn the_key_of_all_blocks_is_durable_and_checksums_need_no_key() {
     let encryption = keys.encryption(3);
     let current = encryption.current(Path::new(PATH)).unwrap();
     file.set_encryption(encryption);
-    assert_eq!(file.encrypted_with(), None);
+    assert_eq!(file.encryption_state().with, None);
     assert!(file.begin_key_change(current));
     file.end_key_change();
     assert!(!file.begin_key_change(current));
@@ -181,7 +184,7 @@ fn the_key_of_all_blocks_is_durable_and_checksums_need_no_key() {
     checkpoint(&file, b"state");
     drop(file);
     let (file, _) = open(&disk);
-    assert_eq!(file.encrypted_with(), current);
+    assert_eq!(file.encryption_state().with, current);
     let pin = file.pin_checkpoint().unwrap();
     let mut bytes = 0;
     let blocks = pin.verify(&mut |more| bytes += more).unwrap();
@@ -194,7 +197,7 @@ fn the_key_of_all_blocks_is_durable_and_checksums_need_no_key() {
 }
 
 #[test]
-fn blocks_of_an_earlier_writer_are_noticed_during_a_change() {
+fn blocks_of_an_earlier_writer_lead_to_another_change() {
     let (disk, keys) = (disk(), Arc::<TestKeys>::default());
     let file = create(&disk);
     let encryption = keys.encryption(1);
@@ -202,18 +205,36 @@ fn blocks_of_an_earlier_writer_are_noticed_during_a_change() {
     file.set_encryption(encryption);
     assert!(file.begin_key_change(first));
     file.end_key_change();
-    let mut early = file.writer(0);
-    early.write(PAGE, PLANTED).unwrap();
+    let early = |file: &BlockFile| {
+        let mut writer = file.writer(0);
+        writer.write(PAGE, PLANTED).unwrap();
+        writer.finish().unwrap()
+    };
+    let (during, after) = (early(&file), early(&file));
     keys.rotate(KeyId::new(1).unwrap());
     file.set_encryption(keys.encryption(1));
     let second = file.encryption().current(Path::new(PATH)).unwrap();
     assert!(file.begin_key_change(second));
     let address = write(&file, PLANTED);
     assert_eq!(file.block_key(address).unwrap(), second);
-    file.publish(vec![early.finish().unwrap()], &[]);
+    file.publish(vec![during], &[]);
     file.end_key_change();
-    assert_eq!(file.encrypted_with(), first);
+    assert_eq!(file.encryption_state().with, first);
     assert!(file.begin_key_change(second));
     file.end_key_change();
-    assert_eq!(file.encrypted_with(), second);
+    assert_eq!(file.encryption_state().with, second);
+    assert!(!file.begin_key_change(second));
+    file.publish(vec![after], &[]);
+    // This is known after the file was opened again, too.
+    checkpoint(&file, b"state");
+    drop(file);
+    let (file, _) = open(&disk);
+    assert!(file.encryption_state().is_mixed);
+    assert!(file.begin_key_change(second));
+    file.end_key_change();
+    assert!(!file.encryption_state().is_mixed);
+    // Blocks that are not encrypted.
+    file.set_encryption(Encryption::default());
+    write(&file, PLANTED);
+    assert!(file.begin_key_change(second));
 }

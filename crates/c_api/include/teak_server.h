@@ -824,6 +824,8 @@ typedef struct teak_index_info {
   uint32_t encrypted_with_key;
   // The oldest version that a block may have.
   uint32_t encrypted_with_version;
+  // Whether blocks may be encrypted otherwise, because the key was changed before or is being changed.
+  bool has_other_keys;
 } teak_index_info;
 
 // Calls `sink` for each index of each table except temporary ones, in the order of the names of the

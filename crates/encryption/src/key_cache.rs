@@ -103,7 +103,10 @@ impl Cipher for PluginCipher {
         let newest = KeyVersion { key, version };
         // Every version that is returned can be used.
         self.key(newest)?;
-        self.newest.write().insert(key, (version, Instant::now()));
+        let mut known = self.newest.write();
+        let entry = known.entry(key).or_insert((version, Instant::now()));
+        // A call that began earlier may end later.
+        *entry = (version.max(entry.0), Instant::now());
         Ok(newest)
     }
 

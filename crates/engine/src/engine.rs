@@ -81,13 +81,7 @@ impl Engine {
     /// # Errors
     /// The first error, after all tables were tried.
     pub fn change_keys(&self) -> EngineResult<()> {
-        let mut first = Ok(());
-        key_changes::change_all(&self.core, &mut |_, outcome| {
-            if first.is_ok() {
-                first = outcome;
-            }
-        });
-        first
+        key_changes::change_all(&self.core)
     }
 
     /// Flushes, checkpoints and closes. Afterwards, calls on remaining handles fail if they need

@@ -4,7 +4,7 @@ use crate::core::index::Index;
 use crate::core::opening::{entry_of, slot_of};
 use crate::engine::Engine;
 use std::path::PathBuf;
-use teak_base::{Codec, KeyId, KeyVersion};
+use teak_base::{Codec, EncryptionState, KeyId};
 
 /// An index of a table. The sizes of an index whose file is closed are those of the time when it was
 /// closed, or those in the catalogue that was read when the engine was opened; the counters that begin
@@ -26,9 +26,8 @@ pub struct IndexReport {
     pub codec: Codec,
     /// The key with which new blocks are encrypted; `None`: they are not.
     pub encryption_key: Option<KeyId>,
-    /// All blocks are encrypted with this key, in this version or a newer one. While they are being written again with another
-    /// key, this is the old state.
-    pub encrypted_with: Option<KeyVersion>,
+    /// How all blocks are encrypted. While they are being written again with another key, this is the old state.
+    pub encryption: EncryptionState,
     /// Estimated number of live entries.
     pub entries: u64,
     /// Deletes and range tombstones on disk.
@@ -75,7 +74,7 @@ impl IndexReport {
         let (tree, file) = (index.tree.statistics(), index.tree.file_statistics());
         self.is_open = true;
         self.codec = index.tree.options().codec;
-        self.encrypted_with = index.tree.encrypted_with();
+        self.encryption = index.tree.encryption_state();
         self.entries = tree.rows;
         self.tombstones = tree.deletes + tree.range_tombstones;
         self.raw_bytes = tree.raw_bytes;
@@ -143,7 +142,7 @@ impl Engine {
                 is_open: false,
                 codec: index.codec,
                 encryption_key: index.encryption_key,
-                encrypted_with: index.encrypted_with,
+                encryption: index.encryption,
                 entries: sizes.entries,
                 tombstones: sizes.tombstones,
                 raw_bytes: sizes.raw_bytes,

@@ -3,49 +3,75 @@
 
 use crate::catalogue::IndexEntry;
 use crate::core::EngineCore;
+use crate::core::opening::slot_of;
 use crate::error::{EngineError, EngineResult};
 use crate::maintenance::flusher::FlushContext;
 use crate::maintenance::space::Pace;
 use crate::table_handle::open_lazily;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
-use teak_base::cipher::is_current;
+use std::time::{Duration, Instant};
 use teak_base::{Cipher, StorageError};
 
 /// Time between two searches.
 const PERIOD: Duration = Duration::from_secs(2);
 
+/// Time after which a table is tried again that has failed; doubled by each further failure, up to the maximum.
+const RETRY_PERIOD: Duration = Duration::from_secs(10);
+const RETRY_PERIOD_MAX: Duration = Duration::from_secs(600);
+
+/// Tables that have failed: when they are tried again, and how long the wait was.
+type Failed = HashMap<String, (Instant, Duration)>;
+
 /// What the thread `teak-keys` does.
 pub(crate) fn run(core: &Arc<EngineCore>) {
-    let mut failed = HashSet::new();
+    let mut failed = Failed::new();
     while !core.signals.is_stopping() {
-        change_all(core, &mut |name, outcome| match outcome {
-            Ok(()) => {
-                failed.remove(name);
+        for name in tables_to_change(core) {
+            let waits = |(until, _): &(Instant, Duration)| Instant::now() < *until;
+            if !core.signals.is_stopping() && !failed.get(&name).is_some_and(waits) {
+                let outcome = change_unless_dropped(core, &name);
+                note(core, &mut failed, name, outcome);
             }
-            // Only the first of consecutive failures of a table is reported.
-            Err(error) if failed.insert(name.to_owned()) => {
-                let text = format!("the encryption key of table {name} was not changed: {error}");
-                core.messages.warning(&text);
-            }
-            Err(_) => {}
-        });
+        }
         core.signals.wait_for_keys(PERIOD);
     }
 }
 
-/// Writes the files of all tables again, as far as that is needed. Passes each name and the outcome to `report`.
-pub(crate) fn change_all(core: &Arc<EngineCore>, report: &mut dyn FnMut(&str, EngineResult<()>)) {
-    for name in tables_to_change(core) {
-        if core.signals.is_stopping() {
-            return;
+fn note(core: &EngineCore, failed: &mut Failed, name: String, outcome: EngineResult<()>) {
+    let Err(error) = outcome else {
+        failed.remove(&name);
+        return;
+    };
+    // Only the first of consecutive failures of a table is reported.
+    let wait = match failed.get(&name) {
+        Some((_, wait)) => (*wait * 2).min(RETRY_PERIOD_MAX),
+        None => {
+            let text = format!("the encryption key of table {name} was not changed: {error}");
+            core.messages.warning(&text);
+            RETRY_PERIOD
         }
-        let outcome = match change(core, &name) {
-            Err(EngineError::NoSuchTable { .. }) => Ok(()),
-            outcome => outcome,
-        };
-        report(&name, outcome);
+    };
+    failed.insert(name, (Instant::now() + wait, wait));
+}
+
+/// Writes the files of all tables again, as far as that is needed.
+///
+/// # Errors
+/// The first error, after all tables were tried.
+pub(crate) fn change_all(core: &Arc<EngineCore>) -> EngineResult<()> {
+    let mut first = Ok(());
+    for name in tables_to_change(core) {
+        let outcome = change_unless_dropped(core, &name);
+        first = first.and(outcome);
+    }
+    first
+}
+
+fn change_unless_dropped(core: &Arc<EngineCore>, name: &str) -> EngineResult<()> {
+    match change(core, name) {
+        Err(EngineError::NoSuchTable { .. }) => Ok(()),
+        outcome => outcome,
     }
 }
 
@@ -54,27 +80,31 @@ fn tables_to_change(core: &EngineCore) -> Vec<String> {
         return Vec::new();
     };
     let tables = core.tables.lock();
-    let candidates = tables.durable().filter(|(_, state)| {
-        let indexes = state.entry.indexes.iter();
-        let mut encrypted =
-            indexes.filter(|index| (index.encryption_key, index.encrypted_with) != (None, None));
-        encrypted.next().is_some()
-    });
-    let candidates: Vec<_> = candidates.map(|(_, state)| state.entry.clone()).collect();
+    let all = tables.durable();
+    let all: Vec<_> = all.map(|(id, state)| (*id, state.entry.clone())).collect();
     drop(tables);
     // Not under the lock, because a key management may ask a server.
-    let due = candidates.into_iter().filter(|entry| {
-        let mut indexes = entry.indexes.iter();
-        indexes.any(|index| needs_change(cipher.as_ref(), index))
+    let due = all.into_iter().filter(|(id, entry)| {
+        let open = slot_of(&core.tables, *id);
+        let open = open.and_then(|slot| slot.lock().as_ref()?.open_indexes());
+        match open {
+            Some(indexes) => indexes.iter().any(|index| index.tree.needs_key_change()),
+            // Closing the files has updated the entry.
+            None => {
+                let mut indexes = entry.indexes.iter();
+                indexes.any(|index| needs_change(cipher.as_ref(), index))
+                    && !core.retained.is_unavailable(entry)
+            }
+        }
     });
-    due.map(|entry| entry.name.clone()).collect()
+    due.map(|(_, entry)| entry.name.clone()).collect()
 }
 
-/// Whether the file may have blocks with another key. While it is open, the tree knows this exactly.
+/// Whether a closed file has blocks with another key.
 fn needs_change(cipher: &dyn Cipher, index: &IndexEntry) -> bool {
     let wanted = index.encryption_key.map(|key| cipher.newest(key));
     match wanted.transpose() {
-        Ok(wanted) => !is_current(index.encrypted_with, wanted),
+        Ok(wanted) => !index.encryption.is_current(wanted),
         Err(_) => false,
     }
 }

@@ -178,7 +178,8 @@ fn a_table_continues_when_a_lost_key_is_back() {
 fn states(engine: &Engine) -> Vec<Option<(u32, u32)>> {
     let mut found = Vec::new();
     engine.list_indexes(&mut |report| {
-        let with = report.encrypted_with;
+        assert!(!report.encryption.is_mixed);
+        let with = report.encryption.with;
         found.push(with.map(|with| (KeyId::number(Some(with.key)), with.version)));
     });
     found
@@ -227,4 +228,37 @@ fn a_new_version_of_a_key_replaces_the_old_one_in_all_blocks() {
         drop(table);
         engine.close().unwrap();
     }
+}
+
+/// The oldest version must not be raised while a part of the tree has the old one: here its nodes cannot be read.
+#[test]
+fn a_change_does_not_end_without_the_parts_that_cannot_be_read() {
+    let (disk, keys) = (Arc::new(MemoryDisk::new()), Arc::<TestKeys>::default());
+    let engine = open_with(&disk, &keys, 0).unwrap();
+    engine
+        .create_table(&encrypted_definition(TABLE, 2))
+        .unwrap();
+    write_rows(&engine, TABLE, 0, 3000);
+    engine.checkpoint().unwrap();
+    engine.close().unwrap();
+    keys.rotate(KeyId::new(2).unwrap());
+    // The root and one path get the new version.
+    let engine = open_with(&disk, &keys, 0).unwrap();
+    write_rows(&engine, TABLE, 9000, 1);
+    engine.checkpoint().unwrap();
+    engine.close().unwrap();
+    keys.forget_before(2);
+    let engine = open_with(&disk, &keys, 0).unwrap();
+    for _ in 0..2 {
+        let error = engine.change_keys().unwrap_err();
+        assert!(is_key_error(&error), "{error:?}");
+        assert_eq!(states(&engine)[0], Some((2, 1)));
+    }
+    engine.close().unwrap();
+    keys.forget_before(0);
+    let engine = open_with(&disk, &keys, 0).unwrap();
+    engine.change_keys().unwrap();
+    assert_eq!(states(&engine), [Some((2, 2)); 2]);
+    assert_eq!(all_rows(&engine).len(), 3001);
+    engine.close().unwrap();
 }

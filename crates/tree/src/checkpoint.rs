@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use teak_base::{FileId, KeyVersion, Lsn, StorageError, StorageResult, WriteId};
+use teak_base::{EncryptionState, FileId, Lsn, StorageError, StorageResult, WriteId};
 use teak_block_file::{
     BackupEpochs, BlockAddress, BlockFile, CheckpointPin, CheckpointTurn, PreparedCheckpoint,
     WrittenBlocks,
@@ -161,10 +161,10 @@ impl Tree {
         file.pin_checkpoint()
     }
 
-    /// See [`BlockFile::encrypted_with`].
+    /// See [`BlockFile::encryption_state`].
     #[must_use]
-    pub fn encrypted_with(&self) -> Option<KeyVersion> {
-        self.file.encrypted_with()
+    pub fn encryption_state(&self) -> EncryptionState {
+        self.file.encryption_state()
     }
 
     /// The number of the last durable checkpoint. It increases with each checkpoint.

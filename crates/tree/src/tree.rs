@@ -198,7 +198,7 @@ impl Tree {
         mut lost: Vec<LostPart>,
     ) -> StorageResult<Arc<Self>> {
         let (mut options, file_id) = (payload.options, file.file_id());
-        options.encryption_key = file.encrypted_with().map(|with| with.key);
+        options.encryption_key = file.encryption_state().with.map(|with| with.key);
         file.set_encryption(cache.encryption(options.encryption_key));
         let next_child_id = payload.next_child_id.max(1);
         let mut install = InstallState::new(payload.flushed_lsn, next_child_id);

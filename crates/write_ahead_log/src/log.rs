@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use teak_base::{Encryption, Lsn, StorageResult};
+use teak_base::{Encryption, KeyVersion, Lsn, StorageResult};
 use teak_disk::Disk;
 
 /// An open log, which all threads share. It starts no threads.
@@ -24,6 +24,8 @@ pub struct WriteAheadLog {
     pub(crate) directory: PathBuf,
     pub(crate) instance: u64,
     pub(crate) encryption: Encryption,
+    /// See `Writer`.
+    pub(crate) next_key: Arc<Mutex<Option<KeyVersion>>>,
     pub(crate) pending_bytes: usize,
     pub(crate) segment_bytes: u64,
     pub(crate) segment_creation: SegmentCreation,

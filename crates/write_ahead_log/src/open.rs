@@ -133,6 +133,7 @@ impl WriteAheadLog {
             directory: directory.to_path_buf(),
             instance: options.instance,
             encryption: options.encryption.clone(),
+            next_key: writer.next_key(),
             pending_bytes,
             segment_bytes,
             segment_creation: options.segment_creation,

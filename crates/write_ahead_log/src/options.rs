@@ -22,7 +22,8 @@ pub struct LogOptions {
     pub segment_creation: SegmentCreation,
     /// Whether a second thread reads and decompresses the log while it is opened.
     pub reads_ahead: bool,
-    /// How batches are encrypted. A segment uses the version of the key that was the newest when it began.
+    /// How batches are encrypted. A segment uses the version of the key that was the newest when it was prepared; one that is not prepared, that of
+    /// the segment before.
     pub encryption: Encryption,
 }
 

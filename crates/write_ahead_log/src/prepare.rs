@@ -104,6 +104,10 @@ impl WriteAheadLog {
     }
 
     fn prepare(&self, number: u64, recycled: Option<SegmentEntry>) -> StorageResult<()> {
+        // If the key management does not answer, the log continues with the version that it has.
+        if let Ok(Some(key)) = self.encryption.current(&self.directory) {
+            *self.next_key.lock() = Some(key);
+        }
         let header = SegmentHeader {
             kind: SegmentKind::Prepared,
             instance: self.instance,

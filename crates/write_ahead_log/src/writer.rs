@@ -13,6 +13,7 @@ use crate::segment::{NewSegment, Segment};
 use crate::segments::SegmentEntry;
 use crate::space::SpacePolicy;
 use crate::statistics::LogCounters;
+use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -45,6 +46,8 @@ pub(crate) struct Writer {
     encryption: Encryption,
     /// The key of this segment's batches.
     key: Option<KeyVersion>,
+    /// The key of the next segment. The thread that prepares it asks for the key, because the log must not wait for a key management.
+    next_key: Arc<Mutex<Option<KeyVersion>>>,
     segment: Segment,
     /// The offset of the next batch.
     offset: u64,
@@ -94,6 +97,7 @@ impl Writer {
             segment_bytes: options.segment_bytes,
             encryption,
             key,
+            next_key: Arc::default(),
             segment: new.segment,
             offset: SEGMENT_HEADER_BYTES as u64,
             reserved: 0,
@@ -110,6 +114,11 @@ impl Writer {
         // If this fails, appends wait or fail until there is space.
         let _ = writer.reserve(policy.min_bytes(), policy.target_bytes);
         Ok(writer)
+    }
+
+    /// The key of the next segment; `None`: that of the current one.
+    pub(crate) fn next_key(&self) -> Arc<Mutex<Option<KeyVersion>>> {
+        Arc::clone(&self.next_key)
     }
 
     /// The file of the current segment.
@@ -313,9 +322,8 @@ impl Writer {
     /// Makes a segment the current one. The previous segment is durable, so a reader may require
     /// all of it if the new segment contains a batch.
     fn enter(&mut self, new: NewSegment) {
-        // If the key management does not answer, the version that is in memory remains in use.
-        if let Ok(key) = self.encryption.current(&self.directory) {
-            self.key = key;
+        if let Some(key) = self.next_key.lock().take() {
+            self.key = Some(key);
         }
         let SegmentHeader { kind, number, .. } = new.segment.header;
         self.segment = new.segment;

@@ -11,7 +11,7 @@ use teak_base::bytes::Put;
 use teak_base::checksum::{checksum, checksum_parts};
 use teak_base::fuzzing::Input;
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
-use teak_base::{Codec, Encryption, FileId, KeyId, KeyVersion, StorageResult};
+use teak_base::{Codec, Encryption, EncryptionState, FileId, KeyId, KeyVersion, StorageResult};
 
 const FILE: FileId = FileId(3);
 const CHECKSUM_BYTES: usize = 8;
@@ -44,7 +44,10 @@ pub(super) fn superblock_seeds() -> Vec<Vec<u8>> {
         }),
         end: BLOCKS_START + 4 * BLOCK_UNIT_BYTES,
         payload: b"payload of the tree".to_vec(),
-        encrypted_with: KeyId::new(2).map(|key| KeyVersion { key, version: 5 }),
+        encryption: EncryptionState {
+            with: KeyId::new(2).map(|key| KeyVersion { key, version: 5 }),
+            is_mixed: true,
+        },
         new_blocks: Some(NewBlocks {
             checksum: 99,
             extents: vec![extent(0, 1), extent(2, 2)],

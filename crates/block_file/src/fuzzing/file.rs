@@ -74,7 +74,7 @@ fn superblock(input: &mut Input<'_>) -> SuperblockInfo {
     };
     let end = BLOCKS_START + u64::from(input.u16()) * BLOCK_UNIT_BYTES;
     SuperblockInfo {
-        encrypted_with: None,
+        encryption: Default::default(),
         file: FileId(FILE.0 + other_file),
         generation,
         space_map: (space_map.bytes > 0).then_some(space_map),

@@ -70,6 +70,8 @@ pub struct teak_index_info {
     pub encrypted_with_key: u32,
     /// The oldest version that a block may have.
     pub encrypted_with_version: u32,
+    /// Whether blocks may be encrypted otherwise, because the key was changed before or is being changed.
+    pub has_other_keys: bool,
 }
 
 fn info(report: &IndexReport) -> teak_index_info {
@@ -100,8 +102,9 @@ fn info(report: &IndexReport) -> teak_index_info {
         raw_bytes_written: report.raw_bytes_written,
         bytes_written: report.bytes_written,
         encryption_key: KeyId::number(report.encryption_key),
-        encrypted_with_key: KeyId::number(report.encrypted_with.map(|with| with.key)),
-        encrypted_with_version: report.encrypted_with.map_or(0, |with| with.version),
+        encrypted_with_key: KeyId::number(report.encryption.with.map(|with| with.key)),
+        encrypted_with_version: report.encryption.with.map_or(0, |with| with.version),
+        has_other_keys: report.encryption.is_mixed,
     }
 }
 

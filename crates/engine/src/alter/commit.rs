@@ -190,7 +190,10 @@ impl Alteration {
             PlannedIndex::Kept(number, definition) => {
                 let index = *number;
                 let entry = index.of(old).ok_or(EngineError::NoSuchIndex { index })?;
-                Ok((index, entry.redefined(definition)))
+                let entry = entry.redefined(definition);
+                // Without the key, nothing could be written to the file.
+                self.handle.core.files.require_key(&entry)?;
+                Ok((index, entry))
             }
             PlannedIndex::Added(number) => {
                 let index = self.first_added.plus(*number);

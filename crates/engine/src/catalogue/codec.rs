@@ -12,7 +12,7 @@ use std::sync::Arc;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::limits::LSN_MAX;
 use teak_base::write_id_ranges::{EncodedRanges, put_write_id_ranges};
-use teak_base::{Codec, FileId, KeyId, KeyVersion, Lsn, WriteId, WriteIdRanges};
+use teak_base::{Codec, EncryptionState, FileId, KeyId, KeyVersion, Lsn, WriteId, WriteIdRanges};
 use teak_tree::{FilterKeys, PageColumns};
 
 /// The largest valid id of a durable table, file or write. Ids are allocated in sequence, so a
@@ -142,8 +142,9 @@ impl IndexEntry {
         self.columns.put(out);
         out.put_varint(self.oldest_write_id.0);
         out.put_varint(self.durable_generation);
-        out.put_u32(KeyId::number(self.encrypted_with.map(|with| with.key)));
-        out.put_u32(self.encrypted_with.map_or(0, |with| with.version));
+        out.put_u32(KeyId::number(self.encryption.with.map(|with| with.key)));
+        out.put_u32(self.encryption.with.map_or(0, |with| with.version));
+        out.put_u8(self.encryption.is_mixed.into());
         self.sizes.put(out);
     }
 
@@ -160,7 +161,10 @@ impl IndexEntry {
             columns: PageColumns::take(take)?,
             oldest_write_id: WriteId(take_id(take)?),
             durable_generation: take.varint()?,
-            encrypted_with: take_key_version(take)?,
+            encryption: EncryptionState {
+                with: take_key_version(take)?,
+                is_mixed: take_bool(take)?,
+            },
             sizes: IndexSizes::take(take)?,
         })
     }

@@ -5,7 +5,7 @@ use crate::definition::IndexDefinition;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use teak_base::{Codec, FileId, KeyId, KeyVersion, Lsn, WriteId, WriteIdRange, WriteIdRanges};
+use teak_base::{Codec, EncryptionState, FileId, KeyId, Lsn, WriteId, WriteIdRange, WriteIdRanges};
 use teak_tree::{EMPTY_FILE_BYTES, FilterKeys, PageColumns, TreeOptions};
 
 /// Maximum length of the part of a value that is stored column by column, in bytes.
@@ -86,8 +86,8 @@ pub(crate) struct IndexEntry {
     /// The log is trimmed, and aborted ids are forgotten, only as far as this checkpoint
     /// permits. So a file whose superblock is older is damaged.
     pub durable_generation: u64,
-    /// The key of the blocks at that time, see [`BlockFile::encrypted_with`](teak_block_file::BlockFile::encrypted_with).
-    pub encrypted_with: Option<KeyVersion>,
+    /// How the blocks were encrypted at that time.
+    pub encryption: EncryptionState,
     /// The index's sizes at that time.
     pub sizes: IndexSizes,
 }
@@ -107,7 +107,7 @@ impl IndexEntry {
             columns: definition.columns,
             oldest_write_id: WriteId::SETTLED,
             durable_generation: 0,
-            encrypted_with: None,
+            encryption: EncryptionState::default(),
             sizes: IndexSizes::EMPTY,
         }
     }
@@ -130,7 +130,7 @@ impl IndexEntry {
         Self {
             oldest_write_id: self.oldest_write_id,
             durable_generation: self.durable_generation,
-            encrypted_with: self.encrypted_with,
+            encryption: self.encryption,
             sizes: self.sizes,
             ..Self::new(self.file, self.path.clone(), definition.clone())
         }

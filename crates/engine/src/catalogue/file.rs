@@ -156,7 +156,7 @@ mod tests {
                 columns: Default::default(),
                 oldest_write_id: WriteId(80),
                 durable_generation: 12,
-                encrypted_with: None,
+                encryption: Default::default(),
                 sizes: IndexSizes {
                     entries: 200,
                     tombstones: 3,

@@ -180,6 +180,17 @@ impl IndexFiles {
         }
     }
 
+    /// Returns an error if the key of an index is not available.
+    pub(crate) fn require_key(&self, entry: &IndexEntry) -> StorageResult<()> {
+        let encryption = Encryption {
+            key: entry.encryption_key,
+            ..self.log_encryption.clone()
+        };
+        encryption
+            .current(&self.directory.join(&entry.path))
+            .map(|_| ())
+    }
+
     fn new_tree(&self, entry: &IndexEntry) -> StorageResult<Arc<Tree>> {
         let mut options = self.tree_options.clone();
         entry.apply_to(&mut options);

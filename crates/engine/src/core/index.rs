@@ -209,7 +209,7 @@ impl Index {
     pub(crate) fn update(&self, entry: &mut IndexEntry) {
         entry.oldest_write_id = self.oldest_write_id();
         entry.durable_generation = self.tree.durable_generation();
-        entry.encrypted_with = self.tree.encrypted_with();
+        entry.encryption = self.tree.encryption_state();
         entry.sizes = self.sizes();
     }
 

@@ -60,7 +60,7 @@ fn index(file: u64) -> IndexEntry {
         columns: Default::default(),
         oldest_write_id: WriteId(80),
         durable_generation: 12,
-        encrypted_with: None,
+        encryption: Default::default(),
         sizes: IndexSizes::EMPTY,
     }
 }

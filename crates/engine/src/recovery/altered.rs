@@ -123,7 +123,7 @@ impl Replay {
                 Some(kept) => {
                     kept.oldest_write_id = index.oldest_write_id;
                     kept.durable_generation = kept.durable_generation.max(index.durable_generation);
-                    kept.encrypted_with = index.encrypted_with;
+                    kept.encryption = index.encryption;
                     kept.sizes = index.sizes;
                     kept.path = index.path;
                 }

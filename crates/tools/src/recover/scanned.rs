@@ -1,5 +1,6 @@
 //! Rows of pages below nodes that cannot be read.
 
+use crate::keys;
 use crate::progress::{Progress, Unit};
 use std::io;
 use std::path::PathBuf;
@@ -106,7 +107,12 @@ impl ScannedRows {
         if let Some(error) = fault {
             return Err(failed(error));
         }
-        visited.map_err(io::Error::other)?;
+        if let Some(error) = visited.map_err(io::Error::other)? {
+            if keys::encryption().cipher.is_none() {
+                return Err(io::Error::other(format!("{error} (--keys)")));
+            }
+            eprintln!("teak: intact pages that may be older ones are left out: {error}");
+        }
         let mut rows = Self {
             entries: sorter.finish(&|| false).map_err(failed)?,
             next: None,

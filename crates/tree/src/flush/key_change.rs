@@ -12,8 +12,10 @@ use super::context::Target;
 use super::job::{FlushJob, Work};
 use super::report::JobKind;
 use super::search::{Found, Search};
+use crate::install_state::InstallState;
 use crate::node::{Child, ChildId, Key, KeyRange, MissingNode, Node};
 use crate::tree::Tree;
+use crate::version::TreeVersion;
 use std::collections::HashSet;
 use std::sync::Arc;
 use teak_base::{KeyVersion, StorageResult};
@@ -69,7 +71,7 @@ impl Tree {
     /// Claims the next job of a change.
     ///
     /// # Errors
-    /// Errors of reading nodes.
+    /// Errors of reading nodes. The change then cannot be finished.
     pub fn next_key_change(
         self: &Arc<Self>,
         change: &mut KeyChange,
@@ -77,54 +79,74 @@ impl Tree {
         if change.is_finished {
             return Ok(KeyChangeStep::Finished);
         }
-        let found = self.search(Search::default(), |install, version, search| {
-            if version.awaits_base {
-                return Ok(Some(KeyChangeStep::Wait));
-            }
-            let root = (version.root.as_ref(), KeyRange::all());
-            let Some(place) = next_place(root, change, search)? else {
-                return Ok(None);
-            };
-            if install.claimed.contains(&place.child.id) {
-                return Ok(Some(KeyChangeStep::Wait));
-            }
-            let Place { child, range, node } = place;
-            let is_clipped = child.runs.iter().any(|run| run.clip.is_some());
-            let job = if is_clipped {
-                let kind = match child.below {
-                    Some(_) => JobKind::Child,
-                    None => JobKind::Leaf,
-                };
-                let candidate = candidate(&child, range.clone(), kind);
-                self.claim_child(install, version, search, candidate)?
-            } else {
-                let target = Target {
-                    id: child.id,
-                    range: range.clone(),
-                    runs: child.runs.clone(),
-                };
-                let claim = Claim::take(self, install, child.id);
-                let work = Work::ChangeKey(target, change.wanted, node);
-                Some(FlushJob::new(claim, Arc::clone(version), work))
-            };
-            let Some(job) = job else {
-                return Ok(Some(KeyChangeStep::Wait));
-            };
-            // A child with clipped runs is visited again: merges do not write separate values again.
-            match (child.is_leaf(), range.upper) {
-                _ if is_clipped => {}
-                (true, Some(upper)) => change.from = upper,
-                (true, None) => change.is_finished = true,
-                (false, _) => {
-                    change.done.insert(child.id);
+        let mut search = Search::default();
+        loop {
+            // Retains the blocks of its nodes while one of them is read.
+            let version;
+            let missing = {
+                let mut install = self.install.lock();
+                version = self.version.load_full();
+                match self.try_key_change(change, &mut install, &version, &search) {
+                    Ok(step) => return Ok(step),
+                    Err(missing) => missing,
                 }
-            }
-            Ok(Some(KeyChangeStep::Job(job)))
-        })?;
-        Ok(found.unwrap_or_else(|| {
+            };
+            // Without this node the change must not go further: its children would keep their key.
+            let node = self.nodes.load(&missing.link, &missing.range)?;
+            search.hold(&node, missing.range);
+            drop(version);
+        }
+    }
+
+    fn try_key_change(
+        self: &Arc<Self>,
+        change: &mut KeyChange,
+        install: &mut InstallState,
+        version: &Arc<TreeVersion>,
+        search: &Search,
+    ) -> Result<KeyChangeStep, MissingNode> {
+        if version.awaits_base {
+            return Ok(KeyChangeStep::Wait);
+        }
+        let root = (version.root.as_ref(), KeyRange::all());
+        let Some(Place { child, range, node }) = next_place(root, change, search)? else {
             change.is_finished = true;
-            KeyChangeStep::Finished
-        }))
+            return Ok(KeyChangeStep::Finished);
+        };
+        if install.claimed.contains(&child.id) {
+            return Ok(KeyChangeStep::Wait);
+        }
+        let is_clipped = child.runs.iter().any(|run| run.clip.is_some());
+        let job = if is_clipped {
+            let kind = match child.below {
+                Some(_) => JobKind::Child,
+                None => JobKind::Leaf,
+            };
+            let candidate = candidate(&child, range.clone(), kind);
+            self.claim_child(install, version, search, candidate)?
+        } else {
+            let target = Target {
+                id: child.id,
+                range: range.clone(),
+                runs: child.runs.clone(),
+            };
+            let claim = Claim::take(self, install, child.id);
+            let work = Work::ChangeKey(target, change.wanted, node);
+            Some(FlushJob::new(claim, Arc::clone(version), work))
+        };
+        let Some(job) = job else {
+            return Ok(KeyChangeStep::Wait);
+        };
+        // A child with clipped runs is visited again: merges do not write separate values again.
+        match (child.is_leaf(), range.upper) {
+            _ if is_clipped => {}
+            (true, Some(upper)) => change.from = upper,
+            (true, None) => change.is_finished = true,
+            (false, _) => {
+                change.done.insert(child.id);
+            }
+        }
+        Ok(KeyChangeStep::Job(job))
     }
 
     /// Lets the next checkpoint write the list of shared runs again, which precedes [`Tree::end_key_change`].
@@ -132,6 +154,13 @@ impl Tree {
         let mut install = self.install.lock();
         install.shared_changed |= !install.shared_blocks.is_empty();
         install.changed = true;
+    }
+
+    /// Whether blocks are encrypted otherwise than new ones. False if the key of new blocks is not available.
+    #[must_use]
+    pub fn needs_key_change(&self) -> bool {
+        let wanted = self.file.encryption().current(self.path());
+        wanted.is_ok_and(|wanted| !self.file.encryption_state().is_current(wanted))
     }
 
     /// Notes that no block has an older key, unless a writer that began before the change has published one, so that another

@@ -53,7 +53,7 @@ impl Search {
         }
     }
 
-    fn hold(&mut self, node: &LoadedNode, range: KeyRange) {
+    pub(super) fn hold(&mut self, node: &LoadedNode, range: KeyRange) {
         if self.is_ordered {
             self.held.retain(|(_, held)| held.covers(&range));
             self.from = Some(range.clone());

@@ -10,7 +10,7 @@ use crate::page::{PAGE_LAYOUT, Page};
 use crate::run::read_value;
 use crate::tree::Tree;
 use std::collections::HashMap;
-use teak_base::{Operation, StorageResult, WriteId};
+use teak_base::{Operation, StorageError, StorageResult, WriteId};
 use teak_block_file::BlockKind;
 
 /// A version of an entry of a page.
@@ -69,7 +69,7 @@ impl Tree {
     /// Passes the entries of all readable pages of the file whose keys are in one of the `ranges` to `visit`: pages by
     /// offset, and the versions of a key on a page newest first. Entries whose separate values cannot be read are left out.
     /// If the space map cannot be read, pages that were freed may be among them. `progress` is called with offsets in the
-    /// file.
+    /// file. Returns the error of the first block whose key is not available: it may be one that was freed before a key was changed.
     ///
     /// # Errors
     /// Errors of `visit`; errors other than those of single blocks.
@@ -78,7 +78,8 @@ impl Tree {
         ranges: &[LostPart],
         progress: &mut dyn FnMut(u64),
         visit: &mut dyn FnMut(&FoundVersion<'_>) -> StorageResult<()>,
-    ) -> StorageResult<()> {
+    ) -> StorageResult<Option<StorageError>> {
+        let mut locked = None;
         let options = self.options();
         let is_wanted = |key: &[u8]| {
             ranges.iter().any(|range| {
@@ -86,7 +87,8 @@ impl Tree {
                 range.lower.as_slice() <= key && range.upper.as_ref().is_none_or(is_below)
             })
         };
-        self.file
+        let pages = self
+            .file
             .visit_intact(BlockKind::Page, progress, &mut |_, block| {
                 let codec = block.description.codec;
                 let is_upper = codec == options.upper_codec && codec != options.codec;
@@ -105,6 +107,10 @@ impl Tree {
                     let separate = match references.get(&entry).map(|of| read_value(&self.file, of))
                     {
                         Some(Err(error)) if is_loss(&error) => continue,
+                        Some(Err(error @ StorageError::Key { .. })) => {
+                            locked.get_or_insert(error);
+                            continue;
+                        }
                         read => read.transpose()?,
                     };
                     let (operation, write_id) = page.write(entry);
@@ -117,6 +123,7 @@ impl Tree {
                     })?;
                 }
                 Ok(())
-            })
+            })?;
+        Ok(pages.or(locked))
     }
 }

@@ -140,8 +140,9 @@ class Test(BackupTest):
             connection.run("INSERT INTO loaded SELECT seq, MD5(seq) FROM seq_1_to_20000")
         self.writers.start()
         time.sleep(1)
-        done = self.run([tool(), "backup", f"--target-dir={self.new_directory('target')}", f"--mariadb-backup={mariadb_backup()}", "--",
-                         "--no-defaults", f"--socket={self.server.socket}", "--user=root"])
+        target = self.new_directory("target")
+        done = self.make_backup(target, [tool(), "backup", f"--target-dir={target}", f"--mariadb-backup={mariadb_backup()}", "--",
+                                         "--no-defaults", f"--socket={self.server.socket}", "--user=root"])
         self.check(done.returncode == 0, f"teak backup: {done.stdout[-2000:]}")
         time.sleep(1)
         self.writers.stop()

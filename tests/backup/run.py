@@ -130,15 +130,17 @@ class BackupTest:
 
     @staticmethod
     def run(command):
-        command = [str(part) for part in command]
-        for _ in range(3):
-            done = subprocess.run(command, text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return subprocess.run([str(part) for part in command], text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def make_backup(self, target, command):
+        """Runs a command that makes a backup in the target, up to twice again if mariadb-backup could not copy InnoDB's log."""
+        for _ in range(2):
+            done = self.run(command)
             if done.returncode == 0 or LOG_NOT_COPIED not in done.stdout:
-                break
-            print("mariadb-backup could not read InnoDB's log: the backup is made again", flush=True)
-            for target in (part.partition("=")[2] for part in command if part.startswith("--target-dir=")):
-                shutil.rmtree(target)
-        return done
+                return done
+            print("mariadb-backup could not copy InnoDB's log: the backup is made again", flush=True)
+            shutil.rmtree(target)
+        return self.run(command)
 
     def new_directory(self, name):
         path = self.directory / name
@@ -163,7 +165,7 @@ class Test(BackupTest):
         command = [tool(), "backup", f"--target-dir={target}", *options]
         if program or mariadb_backup():
             command.append(f"--mariadb-backup={program or mariadb_backup()}")
-        return self.run([*command, "--", *self.connection_options(), *given])
+        return self.make_backup(target, [*command, "--", *self.connection_options(), *given])
 
     def restore(self, target, is_whole):
         """Restores a backup as the data of a new server, which is started."""

@@ -192,9 +192,26 @@ void BulkInsert::stop() {
   lacks_memory_ = true;
 }
 
+int BulkInsert::open_load() {
+  const Share &share = *open_.share();
+  const uint32_t indexes = share.indexes();
+  // Not std::vector<bool>, which is no array.
+  const std::unique_ptr<bool[]> unique(new bool[indexes]);
+  unique[0] = !share.hidden_primary();
+  for (uint32_t index = 1; index < indexes; index++) unique[index] = share.key(share.key_of(index)).unique;
+  const teak_status status =
+      teak_load_begin(open_.transaction(), share.table(), unique.get(), indexes, group_->tables(), &load_);
+  return status == TEAK_OK ? 0 : open_.failure(status);
+}
+
 int BulkInsert::begin_load() {
   state_ = State::Loading;
-  return use_kept([this](const std::vector<teak_row_entry> &entries) { return load(entries); });
+  if (kept_.empty()) return 0;
+  if (int error = open_load()) return error;
+  return use_kept([this](const std::vector<teak_row_entry> &entries) {
+    const teak_status status = teak_load_add(load_, entries.data(), entries.size());
+    return status == TEAK_OK ? 0 : open_.failure(status);
+  });
 }
 
 int BulkInsert::insert_again() {
@@ -209,25 +226,32 @@ int BulkInsert::insert_again() {
   });
 }
 
-int BulkInsert::load(const std::vector<teak_row_entry> &entries) {
-  if (load_ == nullptr) {
-    const Share &share = *open_.share();
-    const uint32_t indexes = share.indexes();
-    // Not std::vector<bool>, which is no array.
-    const std::unique_ptr<bool[]> unique(new bool[indexes]);
-    unique[0] = !share.hidden_primary();
-    for (uint32_t index = 1; index < indexes; index++) unique[index] = share.key(share.key_of(index)).unique;
-    const teak_status status =
-        teak_load_begin(open_.transaction(), share.table(), unique.get(), indexes, group_->tables(), &load_);
-    if (status != TEAK_OK) return open_.failure(status);
-  }
+int BulkInsert::begin_encoding() {
+  if (load_ == nullptr)
+    if (int error = open_load()) return error;
+  encoder_ = std::make_unique<LoadEncoder>(*open_.share(), *open_.table(), group_->tables());
+  const teak_status status = encoder_->start(load_);
+  return status == TEAK_OK ? 0 : open_.failure(status);
+}
+
+int BulkInsert::load(const uchar *record) {
+  if (encoder_ == nullptr)
+    if (int error = begin_encoding()) return error;
+  const size_t bytes = encoder_->add(open_.row_id(), record);
+  if (bytes == 0) return open_.out_of_memory();
   InsertPace &pace = group_->pace();
-  if (pace.is_limited(open_.thd())) pace.add_row(open_.thd(), bytes_of(entries));
-  const teak_status status = teak_load_add(load_, entries.data(), entries.size());
+  if (pace.is_limited(open_.thd())) pace.add_row(open_.thd(), bytes);
+  return encoder_->is_full() ? pass_rows() : 0;
+}
+
+int BulkInsert::pass_rows() {
+  const teak_status status = encoder_->pass(load_);
   return status == TEAK_OK ? 0 : open_.failure(status);
 }
 
 int BulkInsert::finish() {
+  if (encoder_ != nullptr)
+    if (int error = pass_rows()) return error;
   if (load_ != nullptr) {
     uint64_t rows = 0;
     teak_duplicate duplicate;
@@ -246,6 +270,7 @@ void BulkInsert::discard() {
   if (is_loading() && !is_announced_) open_.session()->note_discarded_load();
   if (load_ != nullptr) teak_load_end(load_);
   load_ = nullptr;
+  encoder_.reset();
   state_ = State::Off;
   was_started_ = is_announced_ = lacks_memory_ = false;
   if (group_ != nullptr) group_->remove(this);

@@ -11,6 +11,7 @@
    1. The first rows are inserted as usual, and their entries are also kept in memory, up to teak_bulk_load_threshold bytes.
    2. If there are more rows, these insertions are rolled back, and the engine's bulk load gets all rows of the statement.
       If triggers or functions have written to other tables, which a rollback would undo, the load gets the later rows only.
+      The later rows are encoded by another thread, if one is idle (load_encoder.h).
    3. At the end, the load is finished.
 
    So statements with few rows are not affected. The rows of a load are in the table at the end of the statement, and their
@@ -20,10 +21,12 @@
 #ifndef TEAK_HANDLER_BULK_INSERT_H
 #define TEAK_HANDLER_BULK_INSERT_H
 
+#include <memory>
 #include <vector>
 
 #include "base/core.h"
 #include "format/buffer.h"
+#include "handler/load_encoder.h"
 #include "monitor/refusals.h"
 #include "session/bulk_insert_group.h"
 #include "table/open_table.h"
@@ -53,10 +56,11 @@ class BulkInsert : private BulkInsertGroup::Member {
   /* Whether rows are to be passed to load(), or inserted between before_insert() and after_insert(). */
   bool is_loading() const { return state_ == State::Loading; }
 
-  /* These return the server's error. `entries`: one for each index, in their order. */
+  /* These return the server's error. `entries`: one for each index, in their order. load() gets the server's record, and
+     OpenTable::row_id(). */
   int before_insert();
   int after_insert(const std::vector<teak_row_entry> &entries);
-  int load(const std::vector<teak_row_entry> &entries);
+  int load(const uchar *record);
   /* Ends the load. */
   int finish();
 
@@ -79,6 +83,9 @@ class BulkInsert : private BulkInsertGroup::Member {
   void stop() override;
   int begin_load() override;
   int insert_again() override;
+  int open_load();
+  int begin_encoding();
+  int pass_rows();
 
   OpenTable &open_;
   DuplicateReporter &reporter_;
@@ -90,6 +97,7 @@ class BulkInsert : private BulkInsertGroup::Member {
   /* For each entry of each row: a Header, the key, the value. */
   ByteBuffer kept_;
   teak_load *load_ = nullptr;
+  std::unique_ptr<LoadEncoder> encoder_;  // deleted after the load has ended
 };
 
 }  // namespace teak

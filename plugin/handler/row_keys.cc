@@ -20,6 +20,14 @@ void RowKeys::reserve_indexes(size_t indexes) {
   checked_.resize(indexes);
 }
 
+void RowKeys::shrink(size_t bytes_max) {
+  for (auto *buffers : {&keys_, &values_})
+    for (ByteBuffer &buffer : *buffers) {
+      buffer.clear();
+      buffer.shrink(bytes_max);
+    }
+}
+
 bool RowKeys::encode(const Share &share, teak_slice row_id, const uchar *record, teak_slice row) {
   ByteBuffer &primary = keys_[0];
   primary.clear();

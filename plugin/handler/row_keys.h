@@ -31,6 +31,8 @@ class RowKeys {
 
   /* Reserves space for this number of indexes. Invalidates slices of keys that were encoded before. */
   void reserve_indexes(size_t indexes);
+  /* Frees the memory of keys and values with more than `bytes_max`. Invalidates slices. */
+  void shrink(size_t bytes_max);
 
   /* Encodes the keys of the table's own indexes. `row_id` is used in a table without primary key. `row`: the encoded row,
      for the values in clustering keys; may be empty if no value is needed. False: out of memory. */

@@ -164,6 +164,8 @@ int RowWriter::insert(const uchar *record) {
   const Share &share = *open_.share();
   if (share.hidden_primary())
     if (int error = open_.assign_row_id()) return error;
+  bulk_.start_unannounced();
+  if (bulk_.is_loading()) return bulk_.load(record);
   row_.clear();
   share.rows().encode(record, &row_);
   if (!new_keys_.encode(share, open_.row_id(), record, slice(row_)) || row_.failed()) return open_.out_of_memory();
@@ -171,8 +173,6 @@ int RowWriter::insert(const uchar *record) {
   for (uint32_t index = 0; index < share.indexes(); index++)
     entries_[index] = {index, !new_keys_.is_unique(index), new_keys_.key(index), new_value(index)};
 
-  bulk_.start_unannounced();
-  if (bulk_.is_loading()) return bulk_.load(entries_);
   if (int error = bulk_.before_insert()) return error;
   const enum_duplicates duplicates = open_.thd()->lex->duplicates;
   const bool wants_conflicting_row = writes_over_duplicates_ || duplicates == DUP_REPLACE || duplicates == DUP_UPDATE;

@@ -32,6 +32,7 @@ mod sort_buffer;
 mod sorter;
 mod source;
 mod spill;
+mod work_queue;
 mod workers;
 
 pub use batches::SortedEntries;
@@ -42,4 +43,5 @@ pub use memory::MemoryReservation;
 pub use progress::SortProgress;
 pub use sorter::{Sorter, SorterOptions};
 pub use spill::SpillDirectory;
+pub use work_queue::{Processor, WorkQueue};
 pub use workers::{Delivery, NoWorkers, Task, Worker, Workers};

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::Duration;
 
 /// How often a thread that waits for a task checks for an interrupt.
-const POLL_PERIOD: Duration = Duration::from_millis(10);
+pub(crate) const POLL_PERIOD: Duration = Duration::from_millis(10);
 
 /// Passes the result of a task to the thread that waits for it.
 pub type Delivery = Box<dyn FnOnce() + Send>;

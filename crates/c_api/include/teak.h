@@ -754,6 +754,9 @@ bool teak_transaction_has_writes(const teak_transaction *transaction);
 // thread that uses the transaction.
 typedef struct teak_load teak_load;
 
+// Where an encoder adds rows, during its call only.
+typedef struct teak_load_rows teak_load_rows;
+
 // A row's entry in one index. Keys are ordered as by memcmp(). The keys of a secondary index that
 // is not unique must contain the primary key, so that no two rows have the same entry.
 typedef struct teak_row_entry {
@@ -908,6 +911,27 @@ teak_status teak_load_begin(teak_transaction *transaction,
 // Adds a row, given its entries; `unchecked` of the entries is ignored. No reader sees it before
 // teak_load_finish(). After an error other than TEAK_TOO_LARGE the load can only be ended.
 teak_status teak_load_add(teak_load *load, const teak_row_entry *entries, size_t count);
+
+// From now on the rows are added by `encode`, which gets batches that are passed with
+// teak_load_pass(), in their order. It adds the rows of a batch with teak_load_rows_add(), and returns
+// TEAK_OK or the status of a failure, after which the load fails. It is called by one thread at a time,
+// often another one than that of the transaction, until teak_load_end(), teak_load_finish(), or a
+// failed call for the load returns. `batch` and `rows` are valid during the call only.
+teak_status teak_load_encode(teak_load *load,
+                             teak_status (*encode)(void *context,
+                                                   teak_slice batch,
+                                                   teak_load_rows *rows),
+                             void *context);
+
+// Passes a batch of so many rows, in a form of the caller's, to the encoder. The batch is copied. The
+// call may wait for an earlier batch. An error may be that of an earlier batch; the load can then only
+// be ended.
+teak_status teak_load_pass(teak_load *load,
+                           teak_slice batch,
+                           uint64_t rows);
+
+// Adds a row of a batch, as teak_load_add(). Only the encoder calls it.
+teak_status teak_load_rows_add(teak_load_rows *rows, const teak_row_entry *entries, size_t count);
 
 // Adds the rows to the table, as rows that the transaction has inserted, and makes them durable;
 // they become visible to others when the transaction commits. It must be the transaction that has

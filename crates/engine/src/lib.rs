@@ -111,7 +111,7 @@ pub use index_list::IndexReport;
 pub use index_number::IndexNumber;
 pub use inspect::IndexStatistics;
 pub use job_list::{BackgroundJob, BackgroundKind, RunningState, WaitingState};
-pub use load::RowLoad;
+pub use load::{LoadStream, RowEncoder, RowLoad};
 pub use locks::{IndexName, IndexNames};
 pub use log_report::{LogLimits, LogNeed, LogReport};
 pub use name::TEMPORARY_NAME_PREFIX;

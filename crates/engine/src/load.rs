@@ -2,7 +2,8 @@
 //!
 //! 1. *Begin*: a write id is taken and logged.
 //! 2. *Add*: the entries of the rows are sorted, for each index, in memory and spill files. Entries
-//!    in key order are written as runs while they are added.
+//!    in key order are written as runs while they are added. Another thread may encode the rows
+//!    (`stream`).
 //! 3. *Finish* (`finish`): the entries are written as runs, and the runs are installed as the newest
 //!    ones of their trees. Then the files are checkpointed, so that they contain the rows before the
 //!    transaction can commit.
@@ -12,6 +13,9 @@
 //! rollback aborts the write id, and so does recovery, if there is no commit record.
 
 mod finish;
+mod stream;
+
+pub use self::stream::{LoadStream, RowEncoder};
 
 use crate::core::index::Index;
 use crate::core::sorts::{SortMemory, checked, sorter_options};
@@ -25,6 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::WriteId;
 use teak_bulk_load::{Interrupted, SortedLoad};
+use teak_transactions::TransactionHandle;
 use teak_write_ahead_log::Record;
 
 /// The entries of one index.
@@ -41,6 +46,7 @@ pub struct RowLoad {
     loads: Vec<IndexLoad>,
     write_id: WriteId,
     rows: u64,
+    handle: Arc<TransactionHandle>,
     interrupted: Box<Interrupted>,
 }
 
@@ -109,13 +115,15 @@ impl EngineTransaction {
         });
         let loads = loads.collect();
         let handle = Arc::clone(self.handle());
+        let of_load = Arc::clone(&handle);
         Ok(RowLoad {
             table: table.share(),
             indexes,
             loads,
             write_id,
             rows: 0,
-            interrupted: Box::new(move || handle.is_interrupted()),
+            handle,
+            interrupted: Box::new(move || of_load.is_interrupted()),
         })
     }
 

@@ -37,6 +37,7 @@ mod large_values;
 mod latched_reads;
 mod latency;
 mod load;
+mod load_stream;
 mod lock_reports;
 mod lock_row;
 mod locking_reads;

@@ -102,6 +102,11 @@ impl Workers for SortThreads {
     }
 }
 
+/// The threads for tasks of sorts and loads.
+pub(crate) fn sort_workers(core: &EngineCore) -> Arc<dyn Workers> {
+    Arc::new(SortThreads(Arc::clone(&core.job_threads)))
+}
+
 /// What a sort of entries of an index with this memory needs.
 pub(crate) fn sorter_options(
     core: &EngineCore,
@@ -123,7 +128,7 @@ pub(crate) fn sorter_options(
             next: Arc::clone(&core.next_spill),
         },
         memory,
-        workers: Arc::new(SortThreads(Arc::clone(&core.job_threads))),
+        workers: sort_workers(core),
     }
 }
 

@@ -3,10 +3,12 @@
 use crate::cancel::Interrupted;
 use crate::entries::{EntryReader, entry_bytes_max, put_entry};
 use crate::error::{BulkLoadError, BulkLoadResult, LoadError};
+use crate::observer::LoadObserver;
 use crate::progress::SortProgress;
+use crate::range_writers::{LastKey, divided, write_ranges};
 use crate::run_stream::{RunStream, write_part};
+use crate::sequences::Sequence;
 use crate::sorter::{Sorter, SorterOptions};
-use crate::source::Source;
 use std::fmt;
 use std::sync::Arc;
 use teak_tree::{PausedLoad, Tree};
@@ -69,27 +71,6 @@ impl OrderedLoad {
         tree.install_base(self.load);
         Ok(())
     }
-}
-
-/// What a caller does during the last step of a build.
-pub trait LoadObserver {
-    /// The error of its functions; it ends the build.
-    type Error;
-
-    /// Called before each entry.
-    ///
-    /// # Errors
-    /// Any.
-    fn check(&mut self) -> Result<(), Self::Error>;
-
-    /// So many entries were written: one, or all that were written while they were added.
-    fn written(&mut self, entries: u64);
-
-    /// An entry has the same key as one that was written. If the result is `Ok`, it is left out.
-    ///
-    /// # Errors
-    /// Any.
-    fn duplicate(&mut self, key: &[u8], value: &[u8]) -> Result<(), Self::Error>;
 }
 
 /// Size of the parts of ordered entries that are passed to a worker, in bytes: this, or a quarter of
@@ -263,31 +244,37 @@ impl SortedLoad {
         let mut runs = self.runs;
         runs.end_stream(interrupted)?;
         let mut again = None;
+        let mut entries = self.sorter.entries();
         if runs.entries > 0 {
             if is_in_order {
                 observer.written(runs.entries);
+                entries -= runs.entries;
             } else {
                 let load = runs.load.without_entries();
-                again = Some(Source::Loaded(Box::new(runs.load.into_entries())));
+                again = Some(Sequence::Loaded(Arc::new(runs.load)));
                 runs = WrittenRuns {
                     load,
                     ..WrittenRuns::default()
                 };
             }
         }
-        let mut sorted = self.sorter.finish_with(again, interrupted)?;
+        let sorted = self.sorter.finish_with(again, interrupted)?;
+        if let Some(division) = divided(&sorted, tree, &runs.load, self.bytes) {
+            let (load, size) = ((tree, runs.load), (self.bytes, entries));
+            return write_ranges(sorted, division, load, size, interrupted, observer);
+        }
+        let mut sorted = sorted.into_entries(interrupted)?;
         let mut load = tree.bulk_load(runs.load);
-        load.expect_bytes(self.bytes);
-        let mut last = runs.last;
+        load.expect_bytes(self.bytes, false);
+        let mut last = LastKey::new(runs.last);
         while let Some((key, value)) = sorted.entry() {
             observer.check().map_err(LoadError::Caller)?;
-            if last.as_deref() == Some(key) {
-                let accepted = observer.duplicate(key, value);
-                accepted.map_err(LoadError::Caller)?;
-            } else {
-                replace(&mut last, key);
+            if last.replace(key) {
                 load.push(key, value).map_err(BulkLoadError::Index)?;
                 observer.written(1);
+            } else {
+                let accepted = observer.duplicate(key, value);
+                accepted.map_err(LoadError::Caller)?;
             }
             sorted.advance(interrupted)?;
         }

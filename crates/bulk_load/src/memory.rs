@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use teak_base::bytes::Take;
 
 /// Memory that the caller has taken from its budget for one sort. Dropping it returns the memory.
 pub trait MemoryReservation: Send + Sync + Debug {
@@ -34,6 +35,11 @@ impl Piece {
 
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The key of the first entry.
+    pub(crate) fn first_key(&self) -> &[u8] {
+        Take::new(&self.bytes).bytes().unwrap_or_default()
     }
 }
 

@@ -3,7 +3,9 @@
 use crate::cancel::CHECK_ENTRIES;
 use crate::entries::put_entry;
 use crate::error::{BulkLoadError, BulkLoadResult};
+use crate::key_range::RangeEnd;
 use crate::prefix::Prefix;
+use crate::sequences::Sequence;
 use crate::source::Source;
 use crate::spill::{Spill, SpillDirectory, SpillWriter};
 use std::cmp::Ordering;
@@ -48,6 +50,8 @@ impl Ord for Head {
 #[derive(Debug)]
 pub(crate) struct Merge {
     heads: BinaryHeap<Head>,
+    /// The merge ends before this key.
+    end: Option<RangeEnd>,
 }
 
 impl Merge {
@@ -59,7 +63,35 @@ impl Merge {
                 heads.push(Head { prefix, source });
             }
         }
-        Ok(Self { heads })
+        Ok(Self { heads, end: None })
+    }
+
+    /// A merge of entries from a key on, and before another one.
+    pub(crate) fn of_range(
+        sequences: &[Sequence],
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+        stop: &dyn Fn() -> bool,
+    ) -> BulkLoadResult<Self> {
+        let mut heads = BinaryHeap::with_capacity(sequences.len());
+        let mut skipped = 0u64;
+        for sequence in sequences {
+            let mut source = sequence.source(start)?;
+            while let Some(prefix) = source.advance()? {
+                let key = source.entry().map(|(key, _)| key);
+                if start.is_none_or(|start| key.is_some_and(|key| key >= start)) {
+                    let source = Box::new(source);
+                    heads.push(Head { prefix, source });
+                    break;
+                }
+                skipped += 1;
+                if skipped.is_multiple_of(CHECK_ENTRIES) && stop() {
+                    return Err(BulkLoadError::Interrupted);
+                }
+            }
+        }
+        let end = end.map(RangeEnd::new);
+        Ok(Self { heads, end })
     }
 
     /// Whether all entries were passed on.
@@ -70,18 +102,22 @@ impl Merge {
     /// Passes entries to `on_entry` until that returns false. Returns their number. Stops with
     /// an error when `stop` returns true.
     #[inline]
-    fn pass(
+    pub(crate) fn pass<E: From<BulkLoadError>>(
         &mut self,
         stop: &dyn Fn() -> bool,
-        on_entry: &mut impl FnMut(&[u8], &[u8]) -> BulkLoadResult<bool>,
-    ) -> BulkLoadResult<u64> {
+        on_entry: &mut impl FnMut(&[u8], &[u8]) -> Result<bool, E>,
+    ) -> Result<u64, E> {
         let mut passed = 0u64;
         while let Some(mut top) = self.heads.peek_mut() {
             if passed.is_multiple_of(CHECK_ENTRIES) && stop() {
-                return Err(BulkLoadError::Interrupted);
+                return Err(BulkLoadError::Interrupted.into());
             }
             let mut continues = true;
             if let Some((key, value)) = top.source.entry() {
+                let is_in_range = |end: &RangeEnd| end.is_after(&top.prefix, key);
+                if !self.end.as_ref().is_none_or(is_in_range) {
+                    break;
+                }
                 continues = on_entry(key, value)?;
             }
             passed += 1;
@@ -116,7 +152,7 @@ impl Merge {
         stop: &dyn Fn() -> bool,
     ) -> BulkLoadResult<(Spill, u64)> {
         let mut writer = SpillWriter::create(directory).map_err(BulkLoadError::Spill)?;
-        let spilled = self.pass(stop, &mut |key, value| {
+        let spilled = self.pass(stop, &mut |key, value| -> BulkLoadResult<bool> {
             writer.push(key, value).map_err(BulkLoadError::Spill)?;
             Ok(true)
         })?;

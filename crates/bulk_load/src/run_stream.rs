@@ -94,7 +94,7 @@ pub(crate) fn write_part(
     part: MemoryRun,
     stops: &dyn Fn() -> bool,
 ) -> BulkLoadResult<()> {
-    let mut source = Source::memory(part);
+    let mut source = Source::of_run(part);
     let mut written = 0u64;
     while source.advance()?.is_some() {
         if written.is_multiple_of(CHECK_ENTRIES) && stops() {

@@ -7,7 +7,7 @@
 //! - sorted entries, also those that a worker is writing to a spill file.
 //!
 //! Before the caller starts the next buffer, it makes sure that these fit into the budget. The last
-//! merge needs [`SPILL_READ_BYTES`] for each spill file and two batches. One entry that is larger
+//! merge needs [`Spill::read_bytes`] for each spill file and two batches. One entry that is larger
 //! than a buffer, and the blocks of spill files that are being written, 200 KiB for each thread, are
 //! not counted.
 
@@ -17,6 +17,7 @@ use crate::error::{BulkLoadError, BulkLoadResult};
 use crate::memory::{HeldBytes, MemoryReservation};
 use crate::merge::Merge;
 use crate::progress::{SortCounts, SortProgress};
+use crate::sequences::{Sequence, SortedSequences, batch_bytes};
 use crate::sort_buffer::{SortBuffer, SortedBuffer};
 use crate::source::{MemoryRun, Source};
 use crate::spill::{Spill, SpillDirectory, SpillWriter};
@@ -42,12 +43,6 @@ const SPILLS_MAX: usize = 128;
 
 /// Maximum number of spill files that are read at the same time, with a small budget.
 const SPILLS_MIN: usize = 16;
-
-/// Memory for reading one spill file, in bytes.
-const SPILL_READ_BYTES: usize = 128 << 10;
-
-/// Maximum size of a batch of merged entries, in bytes.
-const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// What a sort needs.
 pub struct SorterOptions {
@@ -295,7 +290,7 @@ impl Sorter {
     /// The sorted entries in memory, as a merge source.
     fn take_runs(&mut self) -> Vec<Source> {
         let runs = std::mem::take(&mut self.runs);
-        runs.into_iter().map(Source::memory).collect()
+        runs.into_iter().map(Source::of_run).collect()
     }
 
     /// Merges the sorted entries in memory into a spill file, if there is a worker.
@@ -342,7 +337,8 @@ impl Sorter {
     /// # Errors
     /// `Spill`, `Interrupted`, `Internal`.
     pub fn finish(self, interrupted: &Interrupted) -> BulkLoadResult<SortedEntries> {
-        self.finish_with(None, interrupted)
+        let sorted = self.finish_with(None, interrupted)?;
+        sorted.into_entries(interrupted)
     }
 
     /// Sorts what is in buffers. No entries must be added afterwards.
@@ -356,32 +352,38 @@ impl Sorter {
         Ok(())
     }
 
-    /// As [`Sorter::finish`], with one more source.
+    /// As [`Sorter::finish`], with one more sequence, before the last merge.
     pub(crate) fn finish_with(
         mut self,
-        other: Option<Source>,
+        other: Option<Sequence>,
         interrupted: &Interrupted,
-    ) -> BulkLoadResult<SortedEntries> {
+    ) -> BulkLoadResult<SortedSequences> {
         self.end_input(interrupted)?;
         if let Some(spilling) = self.spilling.take() {
             let spilled = spilling.wait(interrupted)?;
             self.keep_spill(spilled)?;
         }
-        let batch_bytes = BATCH_BYTES_MAX.min(self.budget / 16);
+        let batch_bytes = batch_bytes(self.budget);
         // The merge needs memory for each spill file.
-        let spills_bytes = self.spills.len() * SPILL_READ_BYTES + 2 * batch_bytes;
+        let read_bytes: usize = self.spills.iter().map(Spill::read_bytes).sum();
+        let spills_bytes = read_bytes + 2 * batch_bytes;
         let merge_bytes = self.held.load(Ordering::Relaxed) + spills_bytes;
         if !self.spills.is_empty() && merge_bytes > self.budget && !self.runs.is_empty() {
             let spilled = spill(self.take_runs(), &self.directory, interrupted);
             self.keep_spill(spilled)?;
         }
         self.merge_spills(batch_bytes, interrupted)?;
-        let mut sources = self.take_runs();
-        sources.extend(self.spills.drain(..).map(Source::spill));
-        sources.extend(other);
-        let merge = Merge::new(sources)?;
+        let spills = self.spills.drain(..).map(Arc::new).map(Sequence::Spill);
+        let runs = self.runs.drain(..).map(Sequence::memory);
+        let sequences = runs.chain(spills).chain(other).collect();
+        let held = self.held.load(Ordering::Relaxed);
         let Self { tasks, memory, .. } = self;
-        SortedEntries::new(merge, batch_bytes, tasks, Some(memory), interrupted)
+        Ok(SortedSequences {
+            sequences,
+            tasks,
+            held,
+            memory,
+        })
     }
 
     /// Merges spill files until so many are left that one merge can read all of them.
@@ -390,11 +392,15 @@ impl Sorter {
         batch_bytes: usize,
         interrupted: &Interrupted,
     ) -> BulkLoadResult<()> {
-        let spills_max = (self.budget / 2 / SPILL_READ_BYTES).clamp(SPILLS_MIN, SPILLS_MAX);
+        let files = self.spills.len().max(1);
+        let read_bytes: usize = self.spills.iter().map(Spill::read_bytes).sum();
+        let average = (read_bytes / files).max(1);
+        let spills_max = (self.budget / 2 / average).clamp(SPILLS_MIN, SPILLS_MAX);
         while self.spills.len() > spills_max {
             // The last of these merges reads `spills_max` files, so the final one does, too.
             let merged = spills_max.min(self.spills.len() - spills_max + 1);
-            let sources = self.spills.drain(..merged).map(Source::spill).collect();
+            let spills = self.spills.drain(..merged).map(Arc::new);
+            let sources = spills.map(Source::spill).collect();
             let tasks = SortTasks {
                 cancel: CancelOnDrop::default(),
                 workers: Arc::clone(&self.tasks.workers),

@@ -7,7 +7,8 @@ use crate::prefix::{Prefix, prefix_of};
 use crate::sort_buffer::SortedBuffer;
 use crate::spill::{Spill, SpillReader};
 use std::collections::VecDeque;
-use teak_tree::LoadedEntries;
+use std::sync::Arc;
+use teak_tree::{LoadedEntries, PausedLoad};
 
 /// Sorted entries in memory: those of one buffer, or of several whose entries are in order.
 #[derive(Debug)]
@@ -50,6 +51,10 @@ impl MemoryRun {
         &self.last
     }
 
+    pub(crate) fn into_pieces(self) -> Vec<Arc<Piece>> {
+        self.pieces.into_iter().map(Arc::new).collect()
+    }
+
     /// Memory of the entries, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.pieces.iter().map(|piece| piece.bytes().len()).sum()
@@ -60,23 +65,52 @@ impl MemoryRun {
 #[derive(Debug)]
 pub(crate) enum Source {
     Memory {
-        pieces: VecDeque<Piece>,
+        pieces: VecDeque<Arc<Piece>>,
         position: EntryPosition,
     },
     Spill(SpillReader),
-    Loaded(Box<LoadedEntries>),
+    Loaded(Box<Loaded>),
+}
+
+/// Entries in leaves of a tree that no version refers to.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    entries: LoadedEntries,
+    /// Dropped after the entries: it frees the blocks.
+    _load: Arc<PausedLoad>,
 }
 
 impl Source {
-    pub(crate) fn memory(run: MemoryRun) -> Self {
+    pub(crate) fn memory(pieces: VecDeque<Arc<Piece>>) -> Self {
         Self::Memory {
-            pieces: run.pieces,
+            pieces,
             position: EntryPosition::default(),
         }
     }
 
-    pub(crate) fn spill(spill: Spill) -> Self {
+    pub(crate) fn of_run(run: MemoryRun) -> Self {
+        Self::memory(run.into_pieces().into())
+    }
+
+    pub(crate) fn spill(spill: Arc<Spill>) -> Self {
         Self::Spill(SpillReader::new(spill))
+    }
+
+    pub(crate) fn loaded(load: Arc<PausedLoad>) -> Self {
+        Self::Loaded(Box::new(Loaded {
+            entries: load.read(),
+            _load: load,
+        }))
+    }
+
+    /// Skips entries with smaller keys, but maybe not all. Called before the first `advance`.
+    pub(crate) fn skip_before(&mut self, key: &[u8]) -> BulkLoadResult<()> {
+        match self {
+            Self::Memory { .. } => {}
+            Self::Spill(reader) => reader.skip_before(key),
+            Self::Loaded(loaded) => loaded.entries.seek(key).map_err(BulkLoadError::Index)?,
+        }
+        Ok(())
     }
 
     /// The current entry. `None` before the first `advance`, and at the end.
@@ -85,7 +119,7 @@ impl Source {
         match self {
             Self::Memory { pieces, position } => position.entry(pieces.front()?.bytes()),
             Self::Spill(reader) => reader.entry(),
-            Self::Loaded(entries) => entries.entry(),
+            Self::Loaded(loaded) => loaded.entries.entry(),
         }
     }
 
@@ -106,8 +140,8 @@ impl Source {
             Self::Spill(reader) => {
                 reader.advance().map_err(BulkLoadError::Spill)?;
             }
-            Self::Loaded(entries) => {
-                entries.advance().map_err(BulkLoadError::Index)?;
+            Self::Loaded(loaded) => {
+                loaded.entries.advance().map_err(BulkLoadError::Index)?;
             }
         }
         Ok(self.entry().map(|(key, _)| prefix_of(key)))

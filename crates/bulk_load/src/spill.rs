@@ -7,6 +7,7 @@
 //! the payload (see `teak_base::cipher`); the associated data are the lengths, the codec and the offset of the block.
 
 use crate::entries::{EntryReader, put_entry};
+use crate::key_range::Sample;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,12 +15,18 @@ use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::checksum::checksum_parts;
 use teak_base::cipher::ENVELOPE_BYTES;
 use teak_base::{Codec, Encryption, KeyVersion, StorageError, StorageResult};
-use teak_disk::{Disk, DiskFile};
+use teak_disk::{Disk, DiskFile, pay_for_io};
 
 /// Approximate raw size of a block, in bytes.
 const BLOCK_BYTES: usize = 64 * 1024;
 
 const HEADER_BYTES: usize = 17;
+
+/// Maximum number of sampled keys of one file.
+const SAMPLES_MAX: usize = 512;
+
+/// Memory of a reader other than that of a block.
+const READ_EXTRA_BYTES: usize = 4 * 1024;
 
 /// Where the sorts of one owner create their spill files.
 #[derive(Clone, Debug)]
@@ -48,12 +55,81 @@ pub(crate) struct Spill {
     /// Whether the name exists.
     has_name: bool,
     bytes: u64,
+    /// The largest raw block.
+    raw_bytes_max: usize,
+    samples: BlockSamples,
     encryption: Encryption,
     /// The key of all blocks.
     key: Option<KeyVersion>,
 }
 
+/// The first keys of blocks, with the offsets of the blocks and the raw bytes before them. If there are
+/// many blocks, of every second, fourth, ... one.
+#[derive(Debug, Default)]
+struct BlockSamples {
+    samples: Vec<(Sample, u64)>,
+    /// Blocks between two samples, less one.
+    skipped: u32,
+    until_next: u32,
+}
+
+impl BlockSamples {
+    /// Notes a block with so many raw bytes.
+    fn note(&mut self, first_key: &[u8], offset: u64, raw_bytes: usize) {
+        let raw_bytes = raw_bytes as u64;
+        if let Some(until_next) = self.until_next.checked_sub(1) {
+            self.until_next = until_next;
+            if let Some((sample, _)) = self.samples.last_mut() {
+                sample.bytes += raw_bytes;
+            }
+            return;
+        }
+        if self.samples.len() >= SAMPLES_MAX {
+            self.thin();
+        }
+        self.samples
+            .push((Sample::new(first_key, raw_bytes), offset));
+        self.until_next = self.skipped;
+    }
+
+    /// Removes every second sample.
+    fn thin(&mut self) {
+        let mut kept: Vec<(Sample, u64)> = Vec::with_capacity(SAMPLES_MAX);
+        for (number, sample) in std::mem::take(&mut self.samples).into_iter().enumerate() {
+            match kept.last_mut() {
+                Some((last, _)) if number % 2 == 1 => last.bytes += sample.0.bytes,
+                _ => kept.push(sample),
+            }
+        }
+        self.samples = kept;
+        self.skipped = self.skipped * 2 + 1;
+    }
+}
+
 impl Spill {
+    /// First keys, and the raw bytes from each to the next one.
+    pub(crate) fn samples(&self) -> impl Iterator<Item = Sample> {
+        self.samples
+            .samples
+            .iter()
+            .map(|(sample, _)| sample.clone())
+    }
+
+    /// Memory for reading it once, in bytes.
+    pub(crate) fn read_bytes(&self) -> usize {
+        self.raw_bytes_max + READ_EXTRA_BYTES
+    }
+
+    /// Where a block begins before which all keys are less than this one. Such a key has not more
+    /// bytes than a sample.
+    fn offset_before(&self, key: &[u8]) -> u64 {
+        let samples = &self.samples.samples;
+        let is_less = |(sample, _): &(Sample, u64)| sample.key.as_slice() < key;
+        let position = samples.partition_point(is_less).checked_sub(1);
+        let found = position.and_then(|position| samples.get(position));
+        found.map_or(0, |(_, offset)| *offset)
+    }
+
     /// The associated data of the block at `offset`.
     fn associated(lengths: &[u8], offset: u64) -> Vec<u8> {
         let mut associated = lengths.to_vec();
@@ -102,6 +178,8 @@ impl SpillWriter {
                 path,
                 has_name: !directory.without_names,
                 bytes: 0,
+                raw_bytes_max: 0,
+                samples: BlockSamples::default(),
                 key: directory.encryption.current(&directory.path)?,
                 encryption: directory.encryption.clone(),
             },
@@ -141,8 +219,13 @@ impl SpillWriter {
         self.out.put_u64(sum);
         self.out.extend_from_slice(payload);
         self.spill.file.write_all_at(&self.out, self.spill.bytes)?;
+        let first_key = Take::new(&self.block).bytes().unwrap_or_default();
+        let (offset, raw_bytes) = (self.spill.bytes, self.block.len());
+        self.spill.samples.note(first_key, offset, raw_bytes);
+        self.spill.raw_bytes_max = self.spill.raw_bytes_max.max(raw_bytes);
         self.spill.bytes += self.out.len() as u64;
         self.block.clear();
+        pay_for_io();
         Ok(())
     }
 
@@ -154,24 +237,28 @@ impl SpillWriter {
     }
 }
 
-/// Reads a spill file from its start. Keeps one block in memory.
+/// Reads a spill file. Keeps one block in memory.
 #[derive(Debug)]
 pub(crate) struct SpillReader {
-    spill: Spill,
+    spill: Arc<Spill>,
     next_block: u64,
     block: EntryReader,
-    payload: Vec<u8>,
 }
 
 impl SpillReader {
     /// A reader before the first entry.
-    pub(crate) fn new(spill: Spill) -> Self {
+    pub(crate) fn new(spill: Arc<Spill>) -> Self {
         Self {
             spill,
             next_block: 0,
             block: EntryReader::default(),
-            payload: Vec::new(),
         }
+    }
+
+    /// Begins at a block before which all keys are less than this one, which has not more bytes than a
+    /// sample.
+    pub(crate) fn skip_before(&mut self, key: &[u8]) {
+        self.next_block = self.spill.offset_before(key);
     }
 
     /// The current entry. `None` before the first `advance`, and at the end.
@@ -213,13 +300,13 @@ impl SpillReader {
         if u64::from(stored) > left {
             return Err(self.corrupt("a block is longer than the file"));
         }
-        self.payload.clear();
-        self.payload.resize(stored as usize, 0);
+        pay_for_io();
+        let mut payload = vec![0; stored as usize];
         let start = self.next_block + HEADER_BYTES as u64;
         let file = &self.spill.file;
-        file.read_exact_at(&mut self.payload, start)?;
+        file.read_exact_at(&mut payload, start)?;
         let summed = header.get(..9).unwrap_or_default();
-        if checksum_parts(&[summed, &self.payload]) != sum {
+        if checksum_parts(&[summed, &payload]) != sum {
             return Err(self.corrupt("a block has a wrong checksum"));
         }
         let packed: &[u8] = match self.spill.key {
@@ -227,9 +314,9 @@ impl SpillReader {
                 let associated = Spill::associated(summed, self.next_block);
                 let place = (self.spill.path.as_path(), self.next_block);
                 let encryption = &self.spill.encryption;
-                encryption.unseal(place, &associated, &mut self.payload)?
+                encryption.unseal(place, &associated, &mut payload)?
             }
-            None => &self.payload,
+            None => &payload,
         };
         let codec = Codec::from_number(codec);
         let block = codec.and_then(|codec| codec.decompress(packed, raw as usize).ok());

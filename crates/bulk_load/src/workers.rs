@@ -17,8 +17,7 @@ pub type Delivery = Box<dyn FnOnce() + Send>;
 /// milliseconds; one that writes a spill file may take a few seconds.
 pub type Task = Box<dyn FnOnce() -> Delivery + Send>;
 
-/// A claimed thread: runs a task on it. If that is not possible, it runs the task on the calling
-/// thread.
+/// A claimed thread: runs a task on it. Never on the calling thread, for which some tasks wait.
 pub type Worker = Box<dyn FnOnce(Task)>;
 
 /// The threads that a caller provides.

@@ -5,15 +5,15 @@
 #[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
-use common::{Budget, DIRECTORY, Entries, Size, directory, options, scattered};
+use common::{Budget, DIRECTORY, Entries, Size, Threads, directory, options, scattered};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use teak_base::{FileId, StorageError, WriteId};
 use teak_bulk_load::{
-    BulkLoadError, Interrupted, LoadError, LoadObserver, OrderedLoad, SortedLoad,
+    BulkLoadError, Interrupted, LoadError, LoadObserver, OrderedLoad, SortedLoad, Worker, Workers,
 };
 use teak_disk::Disk;
 use teak_testing::{FaultDisk, WriteFailure};
@@ -52,6 +52,8 @@ fn entries_of(tree: &Arc<Tree>) -> Entries {
 #[derive(Default)]
 struct Observer {
     written: u64,
+    /// Those that workers have written.
+    by_workers: u64,
     duplicates: Entries,
     duplicates_max: usize,
 }
@@ -65,6 +67,7 @@ impl LoadObserver for Observer {
 
     fn written(&mut self, entries: u64) {
         self.written += entries;
+        self.by_workers += if entries > 1 { entries } else { 0 };
     }
 
     fn duplicate(&mut self, key: &[u8], value: &[u8]) -> Result<(), Self::Error> {
@@ -135,7 +138,7 @@ proptest! {
         ordered_count in 0u64..3000,
         rest in proptest::collection::vec((0u64..4000, 0usize..400), 0..200),
         bytes in 0usize..100_000,
-        threads in 0usize..3,
+        threads in 0usize..5,
     ) {
         let mut entries = ordered(ordered_count);
         entries.extend(rest.iter().map(|(n, length)| (n.to_be_bytes().to_vec(), vec![1; *length])));
@@ -161,6 +164,135 @@ fn entries_in_key_order_are_not_spilled() {
         twice.extend(ordered(10_000));
         check(&twice, size);
     }
+}
+
+/// Enough memory for all, or for a part; so many threads.
+const DIVIDED: [Size; 3] = [
+    Size {
+        bytes: 8 << 20,
+        threads: 4,
+    },
+    Size {
+        bytes: 768 << 10,
+        threads: 1,
+    },
+    Size {
+        bytes: 1 << 20,
+        threads: 4,
+    },
+];
+
+#[test]
+fn ranges_are_written_by_several_threads() {
+    for size in DIVIDED {
+        let scattered = scattered(20_000, u64::MAX);
+        check(&scattered, size);
+        // Many duplicates in all ranges.
+        let twice = [scattered.clone(), scattered.clone()].concat();
+        check(&twice, size);
+        // Most entries have the same key.
+        let mut equal = vec![(vec![1; 100], vec![7; 10]); 5000];
+        equal.extend(scattered.into_iter().take(2000));
+        check(&equal, size);
+        // Keys with the same first bytes.
+        let long = |n: u64| ([vec![5; 80], n.to_be_bytes().to_vec()].concat(), vec![1]);
+        check(
+            &(0..20_000).map(|n| long(n * 7919 % 20_000)).collect(),
+            size,
+        );
+        // Ordered ones, others between them, and large ones.
+        let mut mixed = ordered(20_000);
+        let others = (0..20_000u64).map(|n| (n * 7919 % 20_000).to_be_bytes());
+        mixed.extend(others.map(|key| ([&key[..], &[0]].concat(), vec![2; 10])));
+        mixed.extend((0..50u64).map(|n| ((n << 50).to_be_bytes().to_vec(), vec![3; 200_000])));
+        check(&mixed, size);
+    }
+}
+
+#[test]
+fn workers_write_ranges() {
+    for size in DIVIDED {
+        let disk = FaultDisk::new(1);
+        let tree = tree(&(Arc::new(disk.clone()) as _));
+        let mut observer = Observer::default();
+        let entries = scattered(60_000, u64::MAX);
+        build(&disk, &tree, &entries, size, &|| false, &mut observer).unwrap();
+        assert_eq!(observer.written, 60_000);
+        assert!(observer.by_workers > 0, "{size:?}");
+    }
+}
+
+/// Loses the tasks of some threads.
+struct Lossy {
+    threads: Arc<Threads>,
+    left: AtomicUsize,
+}
+
+impl Workers for Lossy {
+    fn claim(&self) -> Option<Worker> {
+        match self.left.fetch_sub(1, Ordering::SeqCst) {
+            0 => {
+                self.left.store(usize::MAX, Ordering::SeqCst);
+                Some(Box::new(drop))
+            }
+            _ => self.threads.claim(),
+        }
+    }
+}
+
+#[test]
+fn a_lost_task_is_an_error() {
+    let mut lost = 0;
+    for left in 0.. {
+        let disk = FaultDisk::new(1);
+        let tree = tree(&(Arc::new(disk.clone()) as _));
+        let directory = directory(&(Arc::new(disk.clone()) as _));
+        let workers = Arc::new(Lossy {
+            threads: Threads::new(3),
+            left: AtomicUsize::new(left),
+        });
+        let mut options = options(&directory, &Budget::default(), DIVIDED[2]);
+        options.workers = Arc::clone(&workers) as _;
+        let mut load = SortedLoad::new(options);
+        let entries = scattered(30_000, u64::MAX);
+        let add = |(key, value): &(Vec<u8>, Vec<u8>)| load.add(&tree, key, value, &|| false);
+        let added = entries.iter().try_for_each(add);
+        let finish = || load.finish(&tree, &|| false, &mut Observer::default());
+        let built = added.map_err(LoadError::Failed).and_then(|()| finish());
+        if workers.left.load(Ordering::SeqCst) < usize::MAX / 2 {
+            assert_eq!(built.unwrap().entries(), 30_000);
+            break;
+        }
+        assert!(matches!(
+            built,
+            Err(LoadError::Failed(BulkLoadError::Internal(_)))
+        ));
+        lost += 1;
+    }
+    assert!(lost > 5, "{lost}");
+}
+
+#[test]
+fn ranges_above_other_entries_are_few() {
+    let disk = FaultDisk::new(1);
+    let tree = tree(&(Arc::new(disk.clone()) as _));
+    let mut observer = Observer::default();
+    let base = scattered(1000, u64::MAX);
+    build(&disk, &tree, &base, DIVIDED[0], &|| false, &mut observer).unwrap();
+    let directory = directory(&(Arc::new(disk.clone()) as _));
+    let load = tree.begin_load(WriteId(7));
+    let children = load.divisions_max() / 2;
+    let mut load = SortedLoad::of(options(&directory, &Budget::default(), DIVIDED[0]), load);
+    for (key, value) in scattered(200_000, u64::MAX - 1) {
+        load.add(&tree, &key, &value, &|| false).unwrap();
+    }
+    let loaded = load.finish(&tree, &|| false, &mut observer).unwrap();
+    assert!(observer.by_workers > 0);
+    let runs = loaded.runs().count();
+    assert!(
+        runs <= 4 * children + 4,
+        "{runs} runs for {children} children"
+    );
 }
 
 #[test]

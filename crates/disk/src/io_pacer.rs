@@ -161,6 +161,29 @@ pub struct IoScope {
     not_send: PhantomData<*const ()>,
 }
 
+/// A background job that a thread runs, for other threads that run parts of it.
+#[derive(Clone, Debug, Default)]
+pub struct SharedIoScope(Option<(Arc<IoPacer>, IoJob, Option<Arc<IoProgress>>)>);
+
+impl SharedIoScope {
+    /// The job of this thread, if it runs one.
+    #[must_use]
+    pub fn of_this_thread() -> Self {
+        Self(SCOPE.with_borrow(|scope| {
+            let scope = scope.as_ref()?;
+            let progress = scope.progress.clone();
+            Some((Arc::clone(&scope.pacer), scope.job, progress))
+        }))
+    }
+
+    /// Makes the I/O of this thread that of the job, if there is one, until the guard is dropped.
+    #[must_use]
+    pub fn begin(self) -> Option<IoScope> {
+        let (pacer, job, progress) = self.0?;
+        Some(pacer.begin_scope(job, progress))
+    }
+}
+
 /// While it exists, no due job waits.
 #[derive(Debug)]
 pub struct IoHurry<'a>(&'a IoPacer);
@@ -450,6 +473,27 @@ mod tests {
             assert!(pacer.note_bytes(1000));
         }
         assert_eq!((progress.read_bytes(), progress.written_bytes()), (100, 7));
+    }
+
+    #[test]
+    fn a_job_is_shared_with_other_threads() {
+        let pacer = IoPacer::new(0);
+        let job = IoJob {
+            purpose: IoPurpose::Rebuilding,
+            urgency: IoUrgency::Optional,
+            file: FILE,
+        };
+        assert!(SharedIoScope::of_this_thread().begin().is_none());
+        let _scope = pacer.begin(job);
+        let shared = SharedIoScope::of_this_thread();
+        let of_thread = Arc::clone(&pacer);
+        let working = std::thread::spawn(move || {
+            assert!(!of_thread.note_bytes(5));
+            let _scope = shared.begin();
+            assert!(of_thread.note_bytes(7));
+        });
+        working.join().unwrap();
+        assert_eq!(pacer.counts().rebuilding_bytes, 7);
     }
 
     #[test]

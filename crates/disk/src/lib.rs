@@ -20,7 +20,8 @@ mod temporary;
 pub use direct::DirectDisk;
 pub use disk::{Disk, DiskFile};
 pub use io_pacer::{
-    IoCounts, IoHurry, IoJob, IoPacer, IoProgress, IoPurpose, IoScope, IoUrgency, pay_for_io,
+    IoCounts, IoHurry, IoJob, IoPacer, IoProgress, IoPurpose, IoScope, IoUrgency, SharedIoScope,
+    pay_for_io,
 };
 pub use limited::LimitedDisk;
 pub use locks::{DiskLock, LockTable};

@@ -319,15 +319,33 @@ fn the_entries_of_a_paused_load_can_be_read_again() {
         }
         paused = load.pause().unwrap();
     }
-    let mut entries = paused.into_entries();
-    assert!(entries.entry().is_none());
-    for number in 0..600 {
-        assert!(entries.advance().unwrap());
-        let expected = (key(number), value(number));
-        assert_eq!(entries.entry(), Some((&*expected.0, &*expected.1)));
+    assert_eq!(paused.runs().map(|(first, _)| first).next(), Some(&*key(0)));
+    assert_eq!(paused.divisions_max(), usize::MAX);
+    for sought in [None, Some(0), Some(17), Some(299), Some(300), Some(599)] {
+        let mut entries = paused.read();
+        assert!(entries.entry().is_none());
+        if let Some(sought) = sought {
+            entries.seek(&key(sought)).unwrap();
+            assert!(entries.entry().is_none());
+        }
+        for number in sought.unwrap_or(0)..600 {
+            assert!(entries.advance().unwrap());
+            let expected = (key(number), value(number));
+            assert_eq!(entries.entry(), Some((&*expected.0, &*expected.1)));
+        }
+        assert!(!entries.advance().unwrap() && entries.entry().is_none());
     }
-    assert!(!entries.advance().unwrap() && entries.entry().is_none());
+    // Forwards, with entries between.
+    let mut entries = paused.read();
+    for sought in [5, 6, 100, 298, 301] {
+        entries.seek(&key(sought)).unwrap();
+        assert!(entries.advance().unwrap());
+        assert_eq!(entries.entry().unwrap().0, &*key(sought));
+    }
+    entries.seek(&[0xff; 40]).unwrap();
+    assert!(!entries.advance().unwrap());
     drop(entries);
+    drop(paused);
     subject.load(100..110);
     subject.check(
         &(100..110)

@@ -2,19 +2,20 @@
 
 use super::EngineCore;
 use super::index::Index;
-use super::job_threads::{JobThreadCounts, Working};
+use super::job_threads::JobThreadCounts;
 use crate::catalogue::IndexEntry;
 use crate::error::{EngineError, EngineResult};
 use crate::name::SPILL_PREFIX;
-use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::mpsc::{SendError, channel};
 use std::thread;
 use teak_base::{Encryption, StorageError};
 use teak_bulk_load::{
     BulkLoadError, BulkLoadResult, MemoryReservation, SorterOptions, SpillDirectory, Task, Worker,
     Workers,
 };
+use teak_disk::SharedIoScope;
 
 /// Memory for the sorts of a table in a statement, taken from the budget. Returned when the last part
 /// is dropped.
@@ -74,29 +75,31 @@ impl MemoryReservation for Part {
     }
 }
 
-/// A task and its place among the threads that work, until a thread takes them.
-type Claimed = Mutex<Option<(Task, Working<Arc<JobThreadCounts>>)>>;
-
 /// Creates a thread for a task while flushers are idle.
 struct SortThreads(Arc<JobThreadCounts>);
 
 impl Workers for SortThreads {
     fn claim(&self) -> Option<Worker> {
         let working = self.0.begin_sort_task()?;
+        let (sender, tasks) = channel::<Task>();
+        let io = SharedIoScope::of_this_thread();
+        let run = move || {
+            // Otherwise the claim was dropped.
+            if let Ok(task) = tasks.recv() {
+                let deliver = {
+                    let _io = io.begin();
+                    task()
+                };
+                drop(working);
+                deliver();
+            }
+        };
+        let builder = thread::Builder::new().name("teak-sort".into());
+        // The thread exists before there is a task for it: some tasks wait for what the caller does next.
+        builder.spawn(run).ok()?;
         Some(Box::new(move |task| {
-            let claimed = Arc::new(Mutex::new(Some((task, working))));
-            let run = |claimed: &Claimed| {
-                let taken = claimed.lock().take();
-                if let Some((task, working)) = taken {
-                    let deliver = task();
-                    drop(working);
-                    deliver();
-                }
-            };
-            let of_thread = Arc::clone(&claimed);
-            let builder = thread::Builder::new().name("teak-sort".into());
-            if builder.spawn(move || run(&of_thread)).is_err() {
-                run(&claimed);
+            if let Err(SendError(task)) = sender.send(task) {
+                task()();
             }
         }))
     }

@@ -29,6 +29,9 @@ use std::fmt;
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
 
+/// A load above other data writes about so many upper runs for each child of the root.
+const RUNS_PER_CHILD: usize = 4;
+
 /// A bulk load in progress. Dropping it frees its space.
 pub struct BulkLoad<'a> {
     tree: &'a Tree,
@@ -64,6 +67,12 @@ impl Default for PausedLoad {
     }
 }
 
+impl fmt::Debug for PausedLoad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PausedLoad").finish_non_exhaustive()
+    }
+}
+
 impl PausedLoad {
     pub(super) fn new(write_id: WriteId, sections: Vec<Section>) -> Self {
         Self {
@@ -96,10 +105,37 @@ impl PausedLoad {
         self.written.entries
     }
 
+    /// The first key and the size, in bytes, of each run.
+    pub fn runs(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        self.parts.iter().map(|part| {
+            let run = part.run.handle.description();
+            (&*run.first_key, run.raw_bytes)
+        })
+    }
+
+    /// At most this number of loads should be [appended](Self::append) to each other, because runs of
+    /// each child of the root are read together.
+    #[must_use]
+    pub fn divisions_max(&self) -> usize {
+        let is_upper = |section: &&Section| section.level == MergeLevel::Upper;
+        match self.sections.iter().filter(is_upper).count() {
+            0 => usize::MAX,
+            // The other half of the runs is that of `BulkLoad::expect_bytes`.
+            upper => upper * (RUNS_PER_CHILD / 2),
+        }
+    }
+
+    /// Appends the entries of a load [like this one](Self::without_entries), whose keys are greater.
+    pub fn append(&mut self, other: Self) {
+        self.parts.extend(other.parts);
+        self.written.add(other.written);
+        self.begun = self.begun.max(other.begun);
+    }
+
     /// Reads the entries. The load must not be dropped before the result.
     #[must_use]
     pub fn read(&self) -> LoadedEntries {
-        LoadedEntries::new(self.parts.iter().map(|part| part.run.clone()), None)
+        LoadedEntries::new(self.parts.iter().map(|part| part.run.clone()))
     }
 
     /// A load without entries, otherwise like this one.
@@ -107,26 +143,17 @@ impl PausedLoad {
     pub fn without_entries(&self) -> Self {
         Self::new(self.write_id, self.sections.clone())
     }
-
-    /// Reads the entries of the load, which cannot be continued then.
-    #[must_use]
-    pub fn into_entries(self) -> LoadedEntries {
-        LoadedEntries::new(
-            self.parts.into_iter().map(|part| part.run),
-            Some(self.written),
-        )
-    }
 }
 
 /// The entries of a bulk load, in key order.
 pub struct LoadedEntries {
     source: Option<Source>,
+    /// The source of the first run, before its next entry.
+    sought: Option<Source>,
     /// The current value.
     value: Vec<u8>,
     /// The current run and those after it.
     runs: VecDeque<RunRef>,
-    /// The blocks of a load that is not continued, which are freed after the runs are dropped.
-    _written: Option<Written>,
 }
 
 impl fmt::Debug for LoadedEntries {
@@ -136,12 +163,12 @@ impl fmt::Debug for LoadedEntries {
 }
 
 impl LoadedEntries {
-    fn new(runs: impl Iterator<Item = RunRef>, written: Option<Written>) -> Self {
+    fn new(runs: impl Iterator<Item = RunRef>) -> Self {
         Self {
             source: None,
+            sought: None,
             value: Vec::new(),
             runs: runs.collect(),
-            _written: written,
         }
     }
 
@@ -151,6 +178,26 @@ impl LoadedEntries {
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
         let source = self.source.as_ref().filter(|source| source.valid())?;
         Some((source.key(), &self.value))
+    }
+
+    /// Moves before the first entry whose key is not less, which must not be before the current one.
+    ///
+    /// # Errors
+    /// Errors of reading blocks.
+    pub fn seek(&mut self, key: &[u8]) -> StorageResult<()> {
+        let is_before = |run: &RunRef| *run.handle.description().last_key < *key;
+        while self.runs.front().is_some_and(is_before) {
+            self.runs.pop_front();
+            self.source = None;
+        }
+        self.sought = None;
+        if let Some(run) = self.runs.front() {
+            let mut source = Source::run(run, ReadPattern::Sequential);
+            source.seek(key)?;
+            self.source = None;
+            self.sought = Some(source);
+        }
+        Ok(())
     }
 
     /// Moves to the next entry. Returns whether there is one.
@@ -165,8 +212,14 @@ impl LoadedEntries {
                     let Some(run) = self.runs.front() else {
                         return Ok(false);
                     };
-                    let mut source = Source::run(run, ReadPattern::Sequential);
-                    source.seek_first()?;
+                    let source = match self.sought.take() {
+                        Some(source) => source,
+                        None => {
+                            let mut source = Source::run(run, ReadPattern::Sequential);
+                            source.seek_first()?;
+                            source
+                        }
+                    };
                     self.source = Some(source);
                 }
             }
@@ -234,10 +287,10 @@ impl Tree {
 
 impl BulkLoad<'_> {
     /// Makes the upper runs so large that there are few of them in each child, if the load has
-    /// about `bytes` in total, as planning counts them.
-    pub fn expect_bytes(&mut self, bytes: u64) {
-        const RUNS_PER_CHILD: u64 = 4;
-        let runs = self.load.sections.len() as u64 * RUNS_PER_CHILD;
+    /// about `bytes` in total, as planning counts them. `is_divided`: they are written by several loads.
+    pub fn expect_bytes(&mut self, bytes: u64, is_divided: bool) {
+        let per_child = RUNS_PER_CHILD / if is_divided { 2 } else { 1 };
+        let runs = (self.load.sections.len() * per_child) as u64;
         let cut = bytes.checked_div(runs).unwrap_or(0);
         let run_bytes_max = self.tree.options().run_bytes_max;
         self.upper.set_cut_bytes(cut.max(run_bytes_max));

@@ -29,7 +29,7 @@ impl PendingLoad {
         let tree = &subject.tree;
         let mut load = tree.bulk_load(tree.begin_load(id));
         if random.one_in(2) {
-            load.expect_bytes(random.below(100_000) as u64);
+            load.expect_bytes(random.below(100_000) as u64, random.below(2) == 0);
         }
         for (key, value) in &rows {
             load.push(key, value).unwrap();

@@ -12,6 +12,7 @@
 //! the load leaves the table unchanged. Afterwards they are like other rows of the transaction: its
 //! rollback aborts the write id, and so does recovery, if there is no commit record.
 
+mod absent;
 mod finish;
 mod stream;
 

@@ -135,6 +135,46 @@ fn a_duplicate_key_is_found_in_the_load_and_in_the_table() {
 
 /// The runs of a load are below memtables, so these must not have deletes of its keys.
 #[test]
+fn a_duplicate_is_found_between_gaps() {
+    // In runs, in memtables, and rolled back; with many and with few keys between.
+    for every in [1000, 100, 30, 10, 3] {
+        for is_flushed in [false, true] {
+            let (engine, table) = fresh();
+            let existing = || (0..20_000).filter(|n| n % every == 7 % every);
+            commit(&engine, |t| {
+                for n in existing() {
+                    insert(t, &table, &format!("{n:06}"), "old").unwrap();
+                }
+            });
+            let mut aborted = begin(&engine);
+            for n in (0..20_000).filter(|n| n % every == 8 % every) {
+                insert(&mut aborted, &table, &format!("{n:06}"), "aborted").unwrap();
+            }
+            aborted.rollback();
+            if is_flushed {
+                merge_all(&engine);
+            }
+            let others = || (0..20_000).filter(|n| n % every != 7 % every);
+            for duplicate in [7 % every, 10_000 / every * every + 7 % every] {
+                let mut transaction = begin(&engine);
+                let numbers = others().chain([duplicate]);
+                assert!(is_duplicate(load(&mut transaction, &table, numbers)));
+                let found = String::from_utf8(transaction.duplicate().key.clone());
+                assert_eq!(found.unwrap(), format!("{duplicate:06}"));
+                transaction.rollback();
+            }
+            commit(&engine, |t| {
+                load(t, &table, others()).unwrap();
+            });
+            let mut all = expected(others());
+            all.extend(existing().map(|n| (format!("{n:06}"), "old".into())));
+            all.sort();
+            assert_eq!(rows(&engine, &table), all);
+        }
+    }
+}
+
+#[test]
 fn keys_that_were_deleted_before_can_be_loaded() {
     let (engine, table) = fresh();
     commit(&engine, |t| {

@@ -12,10 +12,12 @@
 //! read when the caller asks for it; the cursor retains it until it returns another value.
 
 mod column_pages;
+mod keys;
 mod open;
 mod page_rows;
 mod step;
 
+pub use self::keys::{KeyCursor, NextKey};
 pub use self::page_rows::PageRows;
 
 use crate::filter_keys::KeyPrefix;

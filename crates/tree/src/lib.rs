@@ -58,7 +58,7 @@ pub use block_map::{MappedRange, RangeKind, RunPlace};
 pub use block_memory::BlockMemory;
 pub use cache::{CacheStatistics, PageCache};
 pub use checkpoint::{TreeCheckpoint, TreeCheckpointTurn};
-pub use cursor::{PageRows, TreeCursor};
+pub use cursor::{KeyCursor, NextKey, PageRows, TreeCursor};
 pub use filter::LookupKey;
 pub use filter_counts::{FilterChecks, FilterStatistics};
 pub use filter_keys::{FilterKeys, KeySuffix};

@@ -6,8 +6,7 @@
 //! 3. In each unique index, lock the range of the keys against insertions of other transactions, and
 //!    wait for the writes that have checked for such locks before. From then on no other transaction inserts
 //!    one of the keys. Other transactions still change and delete existing rows.
-//! 4. Look each unique key up. Wait for active transactions that have written it. A live entry is a
-//!    duplicate. If the tree has no data in the range of the keys, there is none.
+//! 4. Check that no unique key has a live entry (`absent`).
 //! 5. Flush the memtables that have deletes: they may be deletes of the keys, and the runs of the
 //!    load are below memtables.
 //! 6. Install the runs of each index under a write guard, like the insertion of one row: if another
@@ -26,29 +25,24 @@ use crate::core::table::Table;
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
 use crate::maintenance::flusher::{FlushContext, FlushTargets};
-use crate::newest_version::{NewestVersion, read_newest_version};
-use crate::transaction::{Duplicate, EngineTransaction, TransactionContext};
+use crate::transaction::{Duplicate, EngineTransaction};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
 use teak_base::bytes::key_successor;
 use teak_base::{FileId, WriteId};
 use teak_bulk_load::{LoadError, LoadObserver};
 use teak_transactions::{
-    LockMode, RangeLockKind, RangeQueuePositions, RowName, TransactionHandle, WaitError,
+    RangeLockKind, RangeQueuePositions, RowName, TransactionHandle, WaitError,
 };
 use teak_tree::PausedLoad;
 
-/// Keys between two checks for an interrupt.
-const CHECK_KEYS: u64 = 1024;
-
 /// The written entries of one index.
-struct Written {
-    number: IndexNumber,
-    index: Arc<Index>,
+pub(super) struct Written {
+    pub(super) number: IndexNumber,
+    pub(super) index: Arc<Index>,
     unique: bool,
-    load: PausedLoad,
+    pub(super) load: PausedLoad,
 }
 
 impl Written {
@@ -393,42 +387,6 @@ impl EngineTransaction {
         Ok(())
     }
 
-    /// Step 4 in one index.
-    fn check_absent(&mut self, written: &Written) -> EngineResult<()> {
-        let core = Arc::clone(&self.core);
-        let index = &written.index;
-        let Some((first, last)) = written.load.key_range() else {
-            return Ok(());
-        };
-        if !core.checked(index, index.tree.may_hold_keys(first, last))? {
-            return Ok(());
-        }
-        let mut entries = written.load.read();
-        let mut checked = 0u64;
-        while core.checked(index, entries.advance())? {
-            if checked.is_multiple_of(CHECK_KEYS) {
-                self.check_interrupt()?;
-            }
-            checked += 1;
-            if let Some((key, _)) = entries.entry() {
-                self.check_key_absent(written, key)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn check_key_absent(&mut self, written: &Written, key: &[u8]) -> EngineResult<()> {
-        let mut context = self.context()?;
-        let row = RowName::new(&written.index.ranges, key);
-        let mut is_locked = false;
-        let checked = check_key_absent(&mut context, written, row, &mut is_locked);
-        if is_locked {
-            let transactions = &context.core.transactions;
-            transactions.unlock(context.transaction, row.lock);
-        }
-        checked
-    }
-
     /// Step 6 in one index.
     fn install(&mut self, written: &mut Written) -> EngineResult<()> {
         let Some((first, end)) = written.range() else {
@@ -472,51 +430,6 @@ impl EngineTransaction {
             }
         }
     }
-}
-
-/// Step 4 for one key. Locks it, to wait for a transaction that has locked the existing row and may
-/// delete it.
-fn check_key_absent(
-    context: &mut TransactionContext<'_>,
-    written: &Written,
-    row: RowName<'_>,
-    is_locked: &mut bool,
-) -> EngineResult<()> {
-    const MODE: LockMode = LockMode::Exclusive;
-    let (index, key) = (&*written.index, row.key);
-    let me = context.transaction.id();
-    let mut deadline: Option<Instant> = None;
-    loop {
-        let value = Some(&mut context.duplicate.value);
-        match read_newest_version(context.core, index, key, me, value)? {
-            NewestVersion::Absent(Some(deleted)) if context.is_newer_than_snapshot(deleted) => {
-                return context.accept_deleted_after_snapshot(index, key);
-            }
-            NewestVersion::Absent(_) => return Ok(()),
-            NewestVersion::Live(_) if !*is_locked && is_locked_by_another(context, index, row) => {
-                context.lock_unless_locked(row, MODE, is_locked, &mut deadline)?;
-            }
-            NewestVersion::Live(_) => {
-                context.duplicate.index = written.number;
-                context.duplicate.key.clear();
-                context.duplicate.key.extend_from_slice(key);
-                context.duplicate.is_locked = false;
-                return Err(EngineError::DuplicateKey);
-            }
-            NewestVersion::Uncommitted(id) => {
-                let timeout = context.remaining_timeout(&mut deadline);
-                let transactions = &context.core.transactions;
-                transactions.wait_for_write(context.transaction, id, row, timeout)?;
-            }
-        }
-    }
-}
-
-fn is_locked_by_another(context: &TransactionContext<'_>, index: &Index, row: RowName<'_>) -> bool {
-    let me = context.transaction.id();
-    let locks = context.core.transactions.locks();
-    locks.row_conflicts(row.lock, me, LockMode::Exclusive)
-        || index.ranges.blocks_row(row.key, me, LockMode::Exclusive)
 }
 
 /// Step 5.

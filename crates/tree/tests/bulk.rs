@@ -6,7 +6,7 @@ use std::sync::Arc;
 use teak_base::{CommitSequence, FileId, Lsn, Operation, WriteId};
 use teak_disk::{Disk, MemoryDisk};
 use teak_tree::{
-    Horizon, JobKind, PageCache, PausedLoad, Tree, TreeOptions, Visibility, WriteStatus,
+    Horizon, JobKind, NextKey, PageCache, PausedLoad, Tree, TreeOptions, Visibility, WriteStatus,
 };
 
 /// Writes with odd ids are committed, those with even ids are aborted.
@@ -352,4 +352,61 @@ fn the_entries_of_a_paused_load_can_be_read_again() {
             .map(|number| (number, b"base".as_slice()))
             .collect(),
     );
+}
+
+/// Any entry counts, also one that is deleted or aborted, in memtables and in runs of several leaves.
+#[test]
+fn the_next_key_is_found_whatever_its_versions_are() {
+    for flushed in 0..3 {
+        let mut subject = Subject::new();
+        subject.load((0..3000).filter(|number| number % 10 == 0));
+        for number in (1..3000).step_by(100) {
+            let (id, operation) = match number % 300 {
+                1 => (COMMITTED, Operation::Put),
+                101 => (ABORTED, Operation::Put),
+                _ => (COMMITTED, Operation::Delete),
+            };
+            subject.write(id, operation, number, b"new");
+        }
+        match flushed {
+            0 => {}
+            1 => subject.freeze(),
+            _ => subject.flush(),
+        }
+        // A delete of a key without other entries may have been dropped.
+        let has_key = |number: usize| number % 10 == 0 || number % 100 == 1;
+        let mut keys = subject.tree.key_cursor();
+        let mut leaves = 0;
+        for from in (0..3000).chain((0..3000).rev().step_by(7)) {
+            let expected = (from..3000).find(|number| has_key(*number));
+            let mut position = key(from);
+            let found = loop {
+                match keys.search(&position).unwrap() {
+                    NextKey::At(found) => break Some(found),
+                    NextKey::None => break None,
+                    NextKey::NotBefore(next) => {
+                        leaves += 1;
+                        assert!(*next > *position);
+                        position = next.to_vec();
+                    }
+                }
+            };
+            let dropped = |found: &Vec<u8>| flushed == 2 && found > &key(from);
+            let expected_key = expected.map(key);
+            if found != expected_key {
+                assert!(found.as_ref().is_some_and(dropped), "{found:?} from {from}");
+                assert_eq!(expected.unwrap() % 300, 201, "{found:?} from {from}");
+            }
+        }
+        assert!(leaves > 10, "{leaves}");
+        // It reads the version in which it was created.
+        subject.write(COMMITTED, Operation::Put, 2999, b"new");
+        subject.settle();
+        assert!(matches!(
+            keys.search(&key(2995)),
+            Ok(NextKey::At(_) | NextKey::None)
+        ));
+        let mut now = subject.tree.key_cursor();
+        assert_eq!(now.search(&key(2995)).unwrap(), NextKey::At(key(2999)));
+    }
 }

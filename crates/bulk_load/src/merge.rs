@@ -5,7 +5,6 @@ use crate::entries::put_entry;
 use crate::error::{BulkLoadError, BulkLoadResult};
 use crate::key_range::RangeEnd;
 use crate::prefix::Prefix;
-use crate::sequences::Sequence;
 use crate::source::Source;
 use crate::spill::{Spill, SpillDirectory, SpillWriter};
 use std::cmp::Ordering;
@@ -66,17 +65,17 @@ impl Merge {
         Ok(Self { heads, end: None })
     }
 
-    /// A merge of entries from a key on, and before another one.
+    /// A merge of entries from a key on, and before another one. No source is after entries of the
+    /// range.
     pub(crate) fn of_range(
-        sequences: &[Sequence],
+        sources: Vec<Source>,
         start: Option<&[u8]>,
         end: Option<&[u8]>,
         stop: &dyn Fn() -> bool,
     ) -> BulkLoadResult<Self> {
-        let mut heads = BinaryHeap::with_capacity(sequences.len());
+        let mut heads = BinaryHeap::with_capacity(sources.len());
         let mut skipped = 0u64;
-        for sequence in sequences {
-            let mut source = sequence.source(start)?;
+        for mut source in sources {
             while let Some(prefix) = source.advance()? {
                 let key = source.entry().map(|(key, _)| key);
                 if start.is_none_or(|start| key.is_some_and(|key| key >= start)) {

@@ -106,7 +106,10 @@ impl Ranges {
         let start = before.and_then(|before| self.boundaries.get(before));
         let end = self.boundaries.get(number);
         let (start, end) = (start.map(Vec::as_slice), end.map(Vec::as_slice));
-        let mut merge = Merge::of_range(&self.sequences, start, end, stops)?;
+        let sources = self.sequences.iter();
+        let sources = sources.map(|sequence| sequence.source(start));
+        let sources = sources.collect::<BulkLoadResult<Vec<_>>>()?;
+        let mut merge = Merge::of_range(sources, start, end, stops)?;
         let mut load = self.tree.bulk_load(self.like.without_entries());
         load.expect_bytes(self.bytes, true);
         let mut last = LastKey::default();

@@ -37,7 +37,7 @@ impl Sequence {
         }
     }
 
-    /// The entries, from a key on.
+    /// The entries, from a key on or from some entry before it.
     pub(crate) fn source(&self, from: Option<&[u8]>) -> BulkLoadResult<Source> {
         let from = from.unwrap_or_default();
         let mut source = match self {

@@ -374,7 +374,7 @@ fn the_next_key_is_found_whatever_its_versions_are() {
             _ => subject.flush(),
         }
         // A delete of a key without other entries may have been dropped.
-        let has_key = |number: usize| number % 10 == 0 || number % 100 == 1;
+        let has_key = |number: usize| number.is_multiple_of(10) || number % 100 == 1;
         let mut keys = subject.tree.key_cursor();
         let mut leaves = 0;
         for from in (0..3000).chain((0..3000).rev().step_by(7)) {

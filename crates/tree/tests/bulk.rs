@@ -373,7 +373,7 @@ fn the_next_key_is_found_whatever_its_versions_are() {
             1 => subject.freeze(),
             _ => subject.flush(),
         }
-        // A delete of a key without other entries may have been dropped.
+        // A delete or an aborted entry of a key without other entries may have been dropped.
         let has_key = |number: usize| number.is_multiple_of(10) || number % 100 == 1;
         let mut keys = subject.tree.key_cursor();
         let mut leaves = 0;
@@ -395,7 +395,8 @@ fn the_next_key_is_found_whatever_its_versions_are() {
             let expected_key = expected.map(key);
             if found != expected_key {
                 assert!(found.as_ref().is_some_and(dropped), "{found:?} from {from}");
-                assert_eq!(expected.unwrap() % 300, 201, "{found:?} from {from}");
+                let may_be_dropped = matches!(expected.unwrap() % 300, 101 | 201);
+                assert!(may_be_dropped, "{found:?} from {from}");
             }
         }
         assert!(leaves > 10, "{leaves}");
